@@ -4,7 +4,7 @@
 
 Each line is a new process with an empty database of its own: what its user does, then the seconds of each step, to the end of its work on
 the GPU. `again` is a second process that finds what the first one compiled. PyTorch's own start is not counted. --cores N leaves all of
-them N cores, as a small cloud machine has."""
+them N cores, as a small cloud machine has. NVRTC keeps what it compiled in the driver's cache, too: that is empty at first as well."""
 
 import argparse
 import os
@@ -47,8 +47,8 @@ def steps_of(name):
 
 
 def child(name, database, cores):
-    path = os.path.join(HERE, "..", "bindings", "python") + os.pathsep + os.environ.get("PYTHONPATH", "")
-    done = subprocess.run([sys.executable, __file__, "--child", name, "--cores", str(cores)], env=dict(os.environ, FATUNE_DB=database, PYTHONPATH=path),
+    path = os.environ.get("PYTHONPATH", "") + os.pathsep + os.path.join(HERE, "..", "bindings", "python")
+    done = subprocess.run([sys.executable, __file__, "--child", name, "--cores", str(cores)], env=dict(os.environ, FATUNE_DB=database, CUDA_CACHE_PATH=os.path.dirname(database), PYTHONPATH=path),
                           stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"first_call.py: '{name}' ended with {done.returncode}")

@@ -6,6 +6,7 @@
 #include "call.h"
 #include "detail.h"
 #include "drop.h"
+#include "make.h"
 #include "run.h"
 
 #include <stdio.h>
@@ -95,7 +96,7 @@ void fatune_plan_free(fatune_plan *plan)
   if (!plan || plan->forks != fat_handle_forks())
     return;
   fatune *handle = plan->handle;
-  fat_make_release(plan);
+  fat_plan_release(plan);
   fat_handle_release(handle);
 }
 

@@ -16,6 +16,7 @@ typedef struct fat_ask {
   bool look;               /* only say what would be chosen: nothing is loaded, compiled or launched */
   bool later;              /* of a family's rows without a binary only those that `call` needs are compiled */
   const fat_problem *call; /* NULL: none */
+  const fat_family *before; /* what was built for the same request before; NULL: nothing was */
 } fat_ask;
 
 typedef struct fat_choice {

@@ -107,9 +107,8 @@ static void note_shapes(void *user, fat_ahead *ahead)
   free(pick);
 }
 
-/* One shape, if it has a row that loads, or would once it is built. */
-static fat_status choose_shape(fat_choosing *c, fat_shapes *s, int i, fat_pick *pick, fat_family *family,
-                               bool *taken, fat_error *err)
+fat_status fat_choose_shape(fat_choosing *c, fat_shapes *s, int i, fat_pick *pick, fat_family *family,
+                            bool *taken, fat_error *err)
 {
   const bool later = c->loader.later;
   bool found = false;
@@ -141,7 +140,7 @@ static fat_status choose_shapes(fat_choosing *c, fat_shapes *s, fat_pick *pick, 
   c->brief = true;
   c->loader.later = c->ask.later;
   c->loader.foresees = &f;
-  c->loader.foresee = !fat_mod_used(&s->main) && s->count > 1 ? note_shapes : NULL;
+  c->loader.foresee = !c->ask.later && !fat_mod_used(&s->main) && s->count > 1 ? note_shapes : NULL;
   for (int i = 0; i < s->count; i++) {
     bool one = false;
     f.from = i;
@@ -149,7 +148,7 @@ static fat_status choose_shapes(fat_choosing *c, fat_shapes *s, fat_pick *pick, 
       left++;
       continue;
     }
-    FAT_TRY(choose_shape(c, s, i, pick, family, &one, err));
+    FAT_TRY(fat_choose_shape(c, s, i, pick, family, &one, err));
     *taken += one;
   }
   c->brief = false;
@@ -256,9 +255,7 @@ static fat_status choose_untuned(fat_choosing *c, fat_shapes *s, fat_pick *pick,
   return status;
 }
 
-/* Beside what is stored the defaults of the shapes that all of it lies far off; `later`: whether there are
- * such is noted alone. */
-static fat_status add_far(fat_choosing *c, fat_shapes *s, bool later, fat_pick *pick, fat_family *family,
+fat_status fat_choose_far(fat_choosing *c, fat_shapes *s, bool later, fat_pick *pick, fat_family *family,
                           fat_error *err)
 {
   for (int i = 0; i < FAT_ANCHOR_BESIDES && c->loader.may_compile && c->loader.db && !c->ask.kernel; i++) {
@@ -276,91 +273,20 @@ static fat_status add_far(fat_choosing *c, fat_shapes *s, bool later, fat_pick *
   return FAT_OK;
 }
 
-/* Chooses a shape again that is not built; one that cannot be built goes. */
-static fat_status choose_again(fat_choosing *c, fat_shapes *s, int i, bool later, fat_pick *pick,
-                               fat_family *family, int *taken, fat_error *err)
-{
-  const fat_shape *shape = family->shape;
-  bool one = false;
-  while (shape->main >= 0 || !fat_candidate_same(&shape->problem, &s->list[i].row))
-    shape++;
-  fat_family_remove(family, shape);
-  s->list[i].unbuilt = false;
-  if (family->codes + 2 > FAT_FAMILY_CODES) {
-    --*taken;
-    return FAT_OK;
-  }
-  c->brief = true;
-  c->loader.later = later;
-  fat_status status = choose_shape(c, s, i, pick, family, &one, err);
-  c->brief = c->loader.later = false;
-  *taken -= !one;
-  return status;
-}
-
-/* Builds a shape that a call needs. */
-static fat_status build_shape(fat_choosing *c, fat_shapes *s, const fat_shape *shape, fat_pick *pick,
-                              fat_family *family, int *taken, fat_error *err)
-{
-  int i = 0;
-  while (!s->list[i].unbuilt || !fat_candidate_same(&s->list[i].row, &shape->problem))
-    i++;
-  return choose_again(c, s, i, false, pick, family, taken, err);
-}
-
-static bool has_config(const fat_family *family, const char *config)
-{
-  for (int i = 0; i < family->codes; i++)
-    if (strcmp(family->code[i].config, config) == 0)
-      return true;
-  return false;
-}
-
-/* Shapes that are served by kernels which are there by now: what was compiled for one is another's, too. */
-static fat_status share_built(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family, int *taken,
-                              fat_error *err)
-{
-  for (int i = 0; i < s->count; i++)
-    if (s->list[i].unbuilt && has_config(family, s->list[i].config))
-      FAT_TRY(choose_again(c, s, i, true, pick, family, taken, err));
-  return FAT_OK;
-}
-
-/* What the call at hand needs; what else is not built is said. */
-static fat_status build_for_call(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family,
-                                 int *taken, fat_error *err)
-{
-  char problem[FAT_PROBLEM_TEXT];
-  const fat_shape *shape;
-  const fat_room room = fat_reach_room(c->ask.device);
-  fat_family_need need = FAT_NEEDS_NOTHING;
-  while (c->ask.call && (need = fat_family_needs(family, c->ask.call, &room, c->ask.device->sms, &shape)) !=
-                            FAT_NEEDS_NOTHING) {
-    family->far_unbuilt &= need != FAT_NEEDS_FAR;
-    FAT_TRY(need == FAT_NEEDS_FAR ? add_far(c, s, false, pick, family, err)
-                                  : build_shape(c, s, shape, pick, family, taken, err));
-  }
-  FAT_TRY(share_built(c, s, pick, family, taken, err));
-  for (int i = 0; i < s->count; i++)
-    if (s->list[i].unbuilt)
-      fat_text_format(&family->text, "variant %s %s %s unbuilt\n",
-                      fat_problem_print(&s->list[i].problem, problem), fat_pick_step_name(s->list[i].step),
-                      s->list[i].config);
-  return FAT_OK;
-}
-
 static fat_status choose_family(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family,
                                 fat_error *err)
 {
   int taken = 0;
+  if (c->ask.before)
+    FAT_TRY(fat_built_begin(c, family, err));
   FAT_TRY(fat_choosing_open_db(c, err));
   FAT_TRY(demand_anchor(c, s, pick, err));
   FAT_TRY(fat_shapes_list(c, s, err));
   FAT_TRY(choose_shapes(c, s, pick, family, &taken, err));
+  if (taken > 0 && family->usuals == 0)
+    FAT_TRY(fat_choose_far(c, s, c->ask.later, pick, family, err));
   if (taken > 0)
-    FAT_TRY(add_far(c, s, c->ask.later, pick, family, err));
-  if (taken > 0)
-    FAT_TRY(build_for_call(c, s, pick, family, &taken, err));
+    FAT_TRY(fat_built_for_call(c, s, pick, family, &taken, err));
   if (taken > 0)
     return FAT_OK;
   family->far_unbuilt = false;

@@ -30,34 +30,65 @@ static int place_waves(fat_family *f, const fat_waves *waves)
   return f->waves_count++;
 }
 
-fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_loaded *main, fat_loaded *twin,
-                          fat_error *err)
+/* Room for one more shape and so many kernels. */
+static fat_status make_room(fat_family *f, int kernels, fat_error *err)
 {
-  fat_family *f = family;
   fat_shape *shapes = realloc(f->shape, (size_t)(f->shapes + 1) * sizeof *shapes);
   f->shape = shapes ? shapes : f->shape;
   fat_waves *waves = realloc(f->waves, (size_t)(f->waves_count + 1) * sizeof *waves);
   f->waves = waves ? waves : f->waves;
-  fat_loaded *codes = realloc(f->code, (size_t)(f->codes + 2) * sizeof *codes);
+  fat_loaded *codes = realloc(f->code, (size_t)(f->codes + kernels) * sizeof *codes);
   f->code = codes ? codes : f->code;
   f->kept = f->kept ? f->kept : calloc(FAT_FAMILY_KEPT, sizeof *f->kept);
-  if (!shapes || !waves || !codes || !f->kept)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a family's kernels");
+  return shapes && waves && codes && f->kept
+             ? FAT_OK
+             : fat_status_fail(err, FAT_E_NOMEM, "out of memory for a family's kernels");
+}
+
+/* Puts a shape where its time belongs, into room that is there. */
+static void insert(fat_family *f, const fat_shape *shape)
+{
   int at = f->shapes++;
-  for (; at > 0 && f->shape[at - 1].ms > row->ms; at--)
+  for (; at > 0 && f->shape[at - 1].ms > shape->ms; at--)
     f->shape[at] = f->shape[at - 1];
-  f->shape[at] = (fat_shape){.problem = row->shape,
-                             .at = fat_candidate_measure(&row->shape),
-                             .ms = row->ms,
-                             .pace = row->pace,
-                             .waves = place_waves(f, &row->waves),
-                             .main = main ? place(f, main) : -1,
-                             .twin = -1,
-                             .usual = row->usual};
-  f->usuals += row->usual;
-  f->unbuilt += !main;
+  f->shape[at] = *shape;
+  f->usuals += shape->usual;
+  f->unbuilt += shape->main < 0;
+}
+
+fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_loaded *main, fat_loaded *twin,
+                          fat_error *err)
+{
+  FAT_TRY(make_room(family, 2, err));
+  fat_shape shape = {.problem = row->shape,
+                     .at = fat_candidate_measure(&row->shape),
+                     .ms = row->ms,
+                     .pace = row->pace,
+                     .waves = place_waves(family, &row->waves),
+                     .main = main ? place(family, main) : -1,
+                     .twin = -1,
+                     .usual = row->usual};
   if (twin)
-    f->shape[at].twin = place(f, twin);
+    shape.twin = place(family, twin);
+  insert(family, &shape);
+  return FAT_OK;
+}
+
+fat_status fat_family_begin(fat_family *family, const fat_family *before, fat_error *err)
+{
+  for (int i = 0; i < before->codes; i++) {
+    FAT_TRY(make_room(family, 1, err));
+    family->code[family->codes] = before->code[i];
+    family->code[family->codes++].shared = true;
+  }
+  for (int i = 0; i < before->shapes; i++) {
+    fat_shape shape = before->shape[i];
+    if (!shape.usual)
+      continue;
+    FAT_TRY(make_room(family, 1, err));
+    shape.waves = place_waves(family, &before->waves[shape.waves]);
+    insert(family, &shape);
+  }
   return FAT_OK;
 }
 

@@ -59,6 +59,9 @@ static inline bool fat_passed_has(const fat_passed *passed, int code)
   return (passed->bits[code / 64] >> code % 64 & 1) != 0;
 }
 
+/* Begins with the kernels of another plan of the family, which must be held as long as this one, and with its
+ * defaults. */
+fat_status fat_family_begin(fat_family *family, const fat_family *before, fat_error *err);
 /* One more shape, a row's; where no row is behind the kernel, `row` has the problem and else zeros. Takes the
  * recipes over. `main` NULL: it is not built yet. `twin` may be NULL. */
 fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_loaded *main, fat_loaded *twin,

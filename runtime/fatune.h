@@ -121,7 +121,7 @@ typedef struct fatune_request {
                                        binary only its kernel is compiled now (b 0: none is), and each other
                                        one when a plan is asked for with sizes that need it: until then
                                        fatune_workspace and fatune_run answer FATUNE_ERR_MISS for these.
-                                       NULL: all are compiled now, which takes half a minute on two cores */
+                                       NULL: all are compiled now, which takes up to 50 s on two cores */
 } fatune_request;
 
 /* Chooses and loads a kernel, for a family those of every shape that is stored (at most 240 shapes and

@@ -19,7 +19,7 @@ uint64_t fat_known_key(const fatune_plan *p)
   char text[FAT_PROBLEM_TEXT];
   const char *kernel = p->kernel ? p->kernel : "";
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  fat_make_print(p, text);
+  fat_plan_print(p, text);
   hash = mix(hash, text, strlen(text) + 1);
   hash = mix(hash, kernel, strlen(kernel) + 1);
   hash = mix(hash, &p->policy, sizeof p->policy);
@@ -34,7 +34,7 @@ static bool is_same(const fatune_plan *a, const fatune_plan *b)
   return a->key == b->key && a->policy == b->policy && a->flags == b->flags &&
          fat_context_same(&a->context, &b->context) && !a->kernel == !b->kernel &&
          (!a->kernel || strcmp(a->kernel, b->kernel) == 0) &&
-         strcmp(fat_make_print(a, x), fat_make_print(b, y)) == 0;
+         strcmp(fat_plan_print(a, x), fat_plan_print(b, y)) == 0;
 }
 
 /* Whether a plan has all that was asked to be built in `draft`. */
@@ -52,17 +52,27 @@ static void hold(fatune_plan *plan)
   atomic_fetch_add_explicit(&plan->references, 1, memory_order_relaxed);
 }
 
-fatune_plan *fat_known_find(fatune *h, const fatune_plan *draft)
+static fatune_plan *find(fatune *h, const fatune_plan *draft, bool built)
 {
   fatune_plan *found = NULL;
   pthread_mutex_lock(&h->lookup);
   for (int i = 0; i < h->count && !found; i++)
-    if (is_same(h->known[i], draft) && has_built(h->known[i], draft))
+    if (is_same(h->known[i], draft) && (!built || has_built(h->known[i], draft)))
       found = h->known[i];
   if (found)
     hold(found);
   pthread_mutex_unlock(&h->lookup);
   return found;
+}
+
+fatune_plan *fat_known_find(fatune *h, const fatune_plan *draft)
+{
+  return find(h, draft, true);
+}
+
+fatune_plan *fat_known_before(fatune *h, const fatune_plan *draft)
+{
+  return find(h, draft, false);
 }
 
 /* Whose place is taken: that of the same request, of which the new plan has built more; else that of the
@@ -88,7 +98,7 @@ void fat_known_put(fatune *h, fatune_plan *plan)
   fatune_plan *forgotten = NULL;
   hold(plan);
   pthread_mutex_lock(&h->lookup);
-  h->release = fat_make_release;
+  h->release = fat_plan_release;
   const int at = place_for(h, plan);
   if (at < h->count)
     forgotten = h->known[at];
@@ -97,5 +107,5 @@ void fat_known_put(fatune *h, fatune_plan *plan)
   h->known[at] = plan;
   h->count += at == h->count;
   pthread_mutex_unlock(&h->lookup);
-  fat_make_release(forgotten);
+  fat_plan_release(forgotten);
 }

@@ -4,6 +4,7 @@
  * look into a short list; a new one is made under the lock for making, so that threads that ask for the same
  * get the same. Invariant: a plan is written before anybody but its maker can see it, and never after, but
  * for the answers that its family keeps (fat_family_known). */
+#include "make.h"
 #include "known.h"
 #include "device.h"
 #include "mod.h"
@@ -17,11 +18,6 @@ static fat_status read_problem(const char *text, fatune_plan *plan, fat_error *e
   plan->is_family = fat_problem_is_family(text);
   return plan->is_family ? fat_problem_parse_family(text, &plan->problem, err)
                          : fat_problem_parse(text, &plan->problem, err);
-}
-
-const char *fat_make_print(const fatune_plan *p, char text[FAT_PROBLEM_TEXT])
-{
-  return p->is_family ? fat_problem_family(&p->problem, text) : fat_problem_print(&p->problem, text);
 }
 
 /* Its expressions: told in the request, else by an earlier one, else by the database. */
@@ -75,16 +71,6 @@ static fat_status read_request(const fatune *h, const fatune_request *r, fatune_
   return read_sizes(r->sizes, plan, err);
 }
 
-void fat_make_release(fatune_plan *plan)
-{
-  if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) != 1)
-    return;
-  fat_family_free(&plan->family);
-  free(plan->kernel);
-  free(plan->text);
-  free(plan);
-}
-
 static void describe_kernel(fat_text *out, const char *what, const fat_loaded *k)
 {
   fat_text_format(out, "%s %s\n%s-from %s\n%s-alignment %u\n", what, k->config, what, k->from, what,
@@ -123,7 +109,7 @@ static fat_status describe(const fatune_plan *plan, const fat_choice *c, fat_tex
 static fat_status describe_family(const fatune_plan *plan, const fat_choice *c, fat_text *out, fat_error *err)
 {
   char family[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
-  fat_text_format(out, "family %s\n", fat_make_print(plan, family));
+  fat_text_format(out, "family %s\n", fat_plan_print(plan, family));
   fat_text_format(out, "device %s %s\n", c->gpu.name, fat_gpu_facts(&c->gpu, facts));
   fat_text_format(out, "variants %d\ncubins %d\n", plan->family.shapes, plan->family.codes);
   fat_text_add(out, fat_text_get(&plan->family.text));
@@ -142,7 +128,8 @@ static fat_ask ask_of(fatune *h, const fatune_plan *plan, const fat_gpu *device)
                    .policy = (fatune_policy)plan->policy,
                    .aligned = (plan->flags & FATUNE_ALIGNED) != 0,
                    .later = plan->later,
-                   .call = plan->has_call ? &plan->call : NULL};
+                   .call = plan->has_call ? &plan->call : NULL,
+                   .before = plan->before ? &plan->before->family : NULL};
 }
 
 /* A zero length: fatune_run fills or does nothing, and no kernel is needed. */
@@ -210,6 +197,7 @@ static fat_status make(fatune *h, fatune_plan *plan, fat_error *err)
     return status;
   }
   FAT_TRY(fat_device_facts(h->driver, plan->context.device, &device, err));
+  plan->before = plan->is_family ? fat_known_before(h, plan) : NULL;
   plan->sms = device.sms;
   plan->room = fat_reach_room(&device);
   const fat_ask ask = ask_of(h, plan, &device);
@@ -224,7 +212,7 @@ static fat_status make_or_find(fatune *h, fatune_plan **draft, fat_error *err)
   fatune_plan *known = fat_known_find(h, *draft); /* made while we waited */
   fat_status status = known ? FAT_OK : make(h, *draft, err);
   if (known) {
-    fat_make_release(*draft);
+    fat_plan_release(*draft);
     *draft = known;
   } else if (status == FAT_OK)
     fat_known_put(h, *draft);
@@ -245,18 +233,18 @@ fat_status fat_make_plan(fatune *h, const fatune_request *request, fatune_plan *
   if (status == FAT_OK)
     status = fat_context_current(h->driver, &draft->context, err);
   if (status != FAT_OK) {
-    fat_make_release(draft);
+    fat_plan_release(draft);
     return status;
   }
   draft->key = fat_known_key(draft);
   fatune_plan *known = fat_known_find(h, draft);
   if (known) {
-    fat_make_release(draft);
+    fat_plan_release(draft);
     draft = known;
   } else
     status = make_or_find(h, &draft, err);
   if (status != FAT_OK) {
-    fat_make_release(draft);
+    fat_plan_release(draft);
     return status;
   }
   fat_handle_hold(h);

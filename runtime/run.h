@@ -2,7 +2,7 @@
 #ifndef FAT_RUN_H
 #define FAT_RUN_H
 
-#include "make.h"
+#include "plan.h"
 
 /* Queues the call; `sizes` NULL: the plan's own. It writes nothing of the plan but the answers that its
  * family keeps, as relaxed atomics (fat_family_known). */

@@ -1,7 +1,7 @@
 /* test_built.c -- a family's kernels that are compiled when calls need them (fatune_request.sizes). Needs an
  * NVRTC. */
 #include "jit_fixture.h"
-#include "make.h"
+#include "plan.h"
 
 #define FAMILY "fwd-f16-d64-causal"
 #define LONG   "fwd-f16-b2-h8-q2048-k2048-d64-causal"
@@ -14,10 +14,8 @@ static const struct {
   const char *problem, *config;
   double ms;
 } rows[] = {
-    {LONG, "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16", 0.1},
-    {TWICE, "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16", 0.19},
-    {SHORT, "fwd:Br32-Bc32-w2-s1-Q0-b1-Z1-W16", 0.01},
-    {MIDDLE, "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W16", 0.03},
+    {LONG, "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16", 0.1},    {TWICE, "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16", 0.19},
+    {SHORT, "fwd:Br32-Bc32-w2-s1-Q0-b1-Z1-W16", 0.01},  {MIDDLE, "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W16", 0.03},
     {DECODE, "fwd:Br16-Bc32-w1-s1-Q0-b1-Z1-W16", 0.01},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -170,6 +168,29 @@ static void calls_get_the_same(void **state)
   fatune_close(h);
 }
 
+/* Where nothing can be kept, a later plan has what an earlier one compiled, the defaults too. */
+static void nowhere_to_keep_it(void **state)
+{
+  static const char far[] = "fwd-f16-b16-h32-q3-k3-d64-causal";
+  (void)state;
+  const fatune_options read_only = {.size = sizeof read_only, .database = "", .system_database = path};
+  fatune *h = NULL;
+  MUST_RUN(fatune_open(&read_only, &h));
+  fatune_plan *first = built_for(h, LONG), *second = built_for(h, far), *third = built_for(h, SHORT);
+  assert_int_equal(first->family.codes, 1);
+  assert_true(second->family.codes > 1 && third->family.codes == second->family.codes + 1);
+  for (int i = 0; i < second->family.codes; i++)
+    assert_ptr_equal(third->family.code[i].recipe, second->family.code[i].recipe);
+  assert_ptr_equal(first->family.code[0].recipe, second->family.code[0].recipe);
+  fatune_plan_free(first);
+  fatune_plan_free(second);
+  MUST_RUN(run(third, LONG));
+  MUST_RUN(run(third, SHORT));
+  MUST_RUN(run(third, far));
+  fatune_plan_free(third);
+  fatune_close(h);
+}
+
 /* No call is at hand: nothing is compiled; and a problem's plan has sizes of its own. */
 static void without_a_call(void **state)
 {
@@ -202,7 +223,8 @@ static void without_a_call(void **state)
 static void what_does_not_compile(void **state)
 {
   (void)state;
-  fixture_sql(path, "UPDATE trial SET config = config || '-x1' WHERE config = 'fwd:Br32-Bc32-w2-s1-Q0-b1-Z1-W16'");
+  fixture_sql(path,
+              "UPDATE trial SET config = config || '-x1' WHERE config = 'fwd:Br32-Bc32-w2-s1-Q0-b1-Z1-W16'");
   fatune *h = open_usual();
   fatune_plan *all = built_for(h, NULL), *plan = NULL;
   assert_string_not_equal(given(all, SHORT), rows[2].config);
@@ -286,6 +308,7 @@ int main(void)
       cmocka_unit_test_setup(what_a_call_needs_is_compiled, begin_unbuilt),
       cmocka_unit_test_setup(all_at_once, begin_unbuilt),
       cmocka_unit_test_setup(calls_get_the_same, begin_unbuilt),
+      cmocka_unit_test_setup(nowhere_to_keep_it, begin_unbuilt),
       cmocka_unit_test_setup(without_a_call, begin_unbuilt),
       cmocka_unit_test_setup(what_does_not_compile, begin_unbuilt),
       cmocka_unit_test_setup(what_is_not_valid, begin_unbuilt),

@@ -2,7 +2,7 @@
  * NVRTC. */
 #include "ahead.h"
 #include "jit.h"
-#include "make.h"
+#include "plan.h"
 #include "family.h"
 #include "jit_fixture.h"
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* test_runtime_family.c -- a plan that serves a family: each call brings its sizes and gets the kernel of the
  * stored shape that promises most and is valid for them; sizes a config is none for. */
-#include "make.h"
+#include "plan.h"
 #include "runtime_fixture.h"
 
 #define FAMILY    "fwd-f32-d64-causal"

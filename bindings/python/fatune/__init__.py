@@ -37,4 +37,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_HOMES, *_MODULES, "attention", "dropout_mask", "prepare", "prepare_backward"})
+    return sorted({*globals(), *_HOMES, *_MODULES, "attention", "build", "dropout_mask", "prepare", "prepare_backward"})

@@ -210,6 +210,12 @@ def _is_aligned(*tensors):
     return not any((tensor.data_ptr() | n * tensor.element_size()) & 15 for tensor in tensors for n in tensor.stride()[:-1])
 
 
+def build(family, device=None, kernel=None, policy=COMPILE):
+    """Compiles all kernels of a family now, up to eight side by side, which calls else do one by one as they need them: before a server
+    takes requests, say. `build("fwd-bf16-d128-causal")`."""
+    plan(family, device, kernel, policy, aligned=True).build()
+
+
 def describe(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
     """What serves a problem or a family and why, as lines of `name value`."""
     return _lib.fatune_describe(plan(problem, device, kernel, policy, aligned).at).decode(errors="replace")
