@@ -151,7 +151,7 @@ typedef struct fatune_sizes {
 
 /* Bytes that fatune_run needs beside the tensors for calls of these sizes, and so for smaller ones of the
  * same heads and split; may be 0. NULL: the sizes of the problem that was planned, and an error where that
- * was a family. */
+ * was a family. A plan that has more kernels compiled (fatune_request.sizes) may need more. */
 FATUNE_API fatune_status fatune_workspace(const fatune_plan *plan, const fatune_sizes *sizes, size_t *bytes);
 
 /* What the plan is: lines of `name value` (problem, device, pick, kernel, origin, ...; of a family: family,

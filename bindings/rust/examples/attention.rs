@@ -62,14 +62,14 @@ fn main() -> Result<(), fatune::Error> {
         must(cuCtxSetCurrent(context));
     }
     let library = fatune::Library::open()?;
-    let plan = library.plan("fwd-f32-d64-causal", fatune::Policy::Compile)?;
+    let sizes = fatune::Sizes::new(B as i64, H as i64, H as i64, N as i64, N as i64);
+    let plan = library.plan_for("fwd-f32-d64-causal", &sizes, fatune::Policy::Compile)?; // compiles no more than this call needs
     print!("libfatune {}\n{}", fatune::version(), plan.describe());
 
     let ((q, at_q), (k, at_k), (v, at_v)) = (numbers(1), numbers(2), numbers(3));
     let at_o = room(q.len() * 4);
     let place = |at: u64| fatune::packed(at as *mut c_void, H as i64, N as i64, D as i64);
     let (tq, tk, tv, to) = (place(at_q), place(at_k), place(at_v), place(at_o));
-    let sizes = fatune::Sizes::new(B as i64, H as i64, H as i64, N as i64, N as i64);
     let workspace = match plan.workspace(&sizes)? {
         0 => 0,
         bytes => room(bytes),
