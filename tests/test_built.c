@@ -2,6 +2,8 @@
  * NVRTC. */
 #include "jit_fixture.h"
 #include "plan.h"
+#include <pthread.h>
+#include <stdatomic.h>
 
 #define FAMILY "fwd-f16-d64-causal"
 #define LONG   "fwd-f16-b2-h8-q2048-k2048-d64-causal"
@@ -191,6 +193,47 @@ static void nowhere_to_keep_it(void **state)
   fatune_close(h);
 }
 
+/* One of several threads that ask for plans of all sizes, each in another order, and run them. */
+static void *asks(void *user)
+{
+  fatune *h = user;
+  static atomic_int next;
+  const int first = atomic_fetch_add(&next, 1);
+  intptr_t failed = cu.cuCtxSetCurrent(bench.context) != 0;
+  for (int i = 0; i < 3 * ROWS; i++) {
+    const char *problem = rows[(first + i * (first % 2 ? 1 : 2)) % ROWS].problem;
+    const fatune_sizes sizes = sizes_of(problem);
+    fatune_request r = request_of(FAMILY, FATUNE_COMPILE);
+    fatune_plan *plan = NULL;
+    size_t bytes = 0;
+    r.flags = FATUNE_ALIGNED;
+    r.sizes = &sizes;
+    failed |=
+        fatune_plan_make(h, &r, &plan) != FATUNE_OK || fatune_workspace(plan, &sizes, &bytes) != FATUNE_OK;
+    fatune_plan_free(plan);
+  }
+  return (void *)failed;
+}
+
+static void from_many_threads(void **state)
+{
+  (void)state;
+  enum { THREADS = 8 };
+  pthread_t thread[THREADS];
+  fatune *h = open_usual();
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&thread[i], NULL, asks, h), 0);
+  for (int i = 0; i < THREADS; i++) {
+    void *failed = NULL;
+    pthread_join(thread[i], &failed);
+    assert_null(failed);
+  }
+  fatune_plan *plan = built_for(h, DECODE);
+  assert_null(strstr(fatune_describe(plan), "unbuilt"));
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* No call is at hand: nothing is compiled; and a problem's plan has sizes of its own. */
 static void without_a_call(void **state)
 {
@@ -309,6 +352,7 @@ int main(void)
       cmocka_unit_test_setup(all_at_once, begin_unbuilt),
       cmocka_unit_test_setup(calls_get_the_same, begin_unbuilt),
       cmocka_unit_test_setup(nowhere_to_keep_it, begin_unbuilt),
+      cmocka_unit_test_setup(from_many_threads, begin_unbuilt),
       cmocka_unit_test_setup(without_a_call, begin_unbuilt),
       cmocka_unit_test_setup(what_does_not_compile, begin_unbuilt),
       cmocka_unit_test_setup(what_is_not_valid, begin_unbuilt),
