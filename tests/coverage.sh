@@ -28,7 +28,7 @@ for file in db/*.c runtime/*.c runtime/jit/*.c; do
     $2 + 0 > 0 && $1 !~ /^ *-$/ {
       text = $0
       sub(/^[^:]*:[^:]*:[ \t]*/, "", text)
-      print file "\t" $2 + 0 "\t" ($1 ~ /#####|=====/ ? 0 : 1) "\t" text
+      print file "\t" $2 + 0 "\t" ($1 ~ /#####|=====/ && text != "{" ? 0 : 1) "\t" text
     }' >>"$work/lines"
 done
 

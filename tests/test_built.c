@@ -310,10 +310,10 @@ static void what_is_not_valid(void **state)
   fatune_close(h);
 }
 
-/* Defaults for what lies far off all rows are compiled for the first such call. */
-static void what_is_far_off(void **state)
+/* So is one that is valid at its own shape and not at the call's: what comes next is built. */
+static void what_is_not_valid_there(void **state)
 {
-  static const char far[] = "fwd-f16-b16-h32-q3-k3-d64-causal";
+  static const char longer[] = "fwd-f16-b4-h8-q4096-k4096-d64-causal";
   (void)state;
   begin_jit(state);
   store((stored){.problem = LONG,
@@ -321,10 +321,41 @@ static void what_is_far_off(void **state)
                  .config = rows[0].config,
                  .ms = rows[0].ms,
                  .origin = FAT_MEASURED,
+                 .valid = "3000-q"});
+  store((stored){.problem = MIDDLE,
+                 .gpu = "H200",
+                 .config = rows[3].config,
+                 .ms = rows[3].ms,
+                 .origin = FAT_MEASURED,
                  .no_content = true});
   fatune *h = open_usual();
+  fatune_plan *first = built_for(h, LONG);
+  describes(first, "variant " MIDDLE " exact fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W16 unbuilt");
+  assert_string_equal(given(first, longer), rows[0].config);
+  fatune_plan *second = built_for(h, longer);
+  assert_null(strstr(fatune_describe(second), "unbuilt"));
+  MUST_RUN(run(second, longer));
+  fatune_plan_free(first);
+  fatune_plan_free(second);
+  fatune_close(h);
+}
+
+/* Defaults for what lies far off all rows are compiled for the first such call. */
+static void what_is_far_off(void **state)
+{
+  static const char far[] = "fwd-f16-b16-h32-q3-k3-d64-causal";
+  (void)state;
+  begin_jit(state);
+  for (int i = 0; i < 4; i += 3) /* LONG and MIDDLE */
+    store((stored){.problem = rows[i].problem,
+                   .gpu = "H200",
+                   .config = rows[i].config,
+                   .ms = rows[i].ms,
+                   .origin = FAT_MEASURED,
+                   .no_content = true});
+  fatune *h = open_usual();
   fatune_plan *near = built_for(h, LONG);
-  describes(near, "variants 1");
+  describes(near, "variants 2");
   MUST_RUN(run(near, LONG));
   EXPECT(FATUNE_ERR_MISS, "not compiled yet", run(near, far));
   fatune_plan *both = built_for(h, far), *again = built_for(h, LONG);
@@ -332,9 +363,16 @@ static void what_is_far_off(void **state)
   assert_true(strstr(fatune_describe(both), " default fwd"));
   MUST_RUN(run(both, far));
   MUST_RUN(run(both, LONG));
+  fatune_plan *third = built_for(h, MIDDLE); /* takes the defaults over */
+  assert_ptr_not_equal(third, both);
+  assert_true(strstr(fatune_describe(third), " default fwd"));
+  MUST_RUN(run(third, far));
+  MUST_RUN(run(third, MIDDLE));
   fatune *other = open_usual();
   fatune_plan *all = built_for(other, NULL);
   assert_string_equal(given(both, far), given(all, far));
+  assert_string_equal(given(third, far), given(all, far));
+  fatune_plan_free(third);
   fatune_plan_free(near);
   fatune_plan_free(both);
   fatune_plan_free(again);
@@ -356,6 +394,7 @@ int main(void)
       cmocka_unit_test_setup(without_a_call, begin_unbuilt),
       cmocka_unit_test_setup(what_does_not_compile, begin_unbuilt),
       cmocka_unit_test_setup(what_is_not_valid, begin_unbuilt),
+      cmocka_unit_test_setup(what_is_not_valid_there, begin_unbuilt),
       cmocka_unit_test_setup(what_is_far_off, begin_unbuilt),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);

@@ -160,6 +160,44 @@ static void tables_have_a_size(void **state)
   }
 }
 
+/* Sums of elements that are shared come in any order: not where equal bits are asked for. */
+static void sums_of_equal_bits(void **state)
+{
+  (void)state;
+  static const char *const problems[] = {"bwd-f16-b2-h3-q4-k4-d64-bias-dbias-det",
+                                         "bwd-f16-b2-h3-q4-k4-d64-bias-dbias"};
+  for (int x = 0; x < 2; x++)
+    for (int shared = -1; shared < 3; shared++) {
+      const fat_problem p = problem_of(problems[x]);
+      const fatune_tensor **slot[FAT_TENSORS];
+      fatune_tensors t;
+      fat_call_form form;
+      fat_call call;
+      uint64_t bits;
+      fat_error why = {0};
+      fat_call_form_of(&p, &form);
+      give_taken(&p, &t, slot);
+      if (shared >= 0)
+        some[FAT_DBIASES].stride[shared] = 0;
+      const bool good = shared < 0 || x == 1;
+      assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), good ? FAT_OK : FAT_E_INPUT);
+      assert_true(good || strstr(why.text, "as det asks for"));
+    }
+}
+
+/* Blocks, too, have sizes of the call's. */
+static void blocks_have_sizes(void **state)
+{
+  (void)state;
+  fat_problem family, p;
+  fatune_sizes s = {.size = sizeof s, .b = 1, .h = 2, .q = 256, .k = 512, .block_q = 64, .block_k = 128};
+  MUST(fat_problem_parse_family("fwd-f16-d64-bs", &family, err));
+  MUST(fat_call_sizes(&s, &family, &p, err));
+  assert_true(p.arg[FAT_BLOCKSPARSE][0] == 64 && p.arg[FAT_BLOCKSPARSE][1] == 128);
+  s.block_k = 0;
+  assert_int_equal(fat_call_sizes(&s, &family, &p, NULL), FAT_E_INPUT);
+}
+
 /* Of a row tensor only its own element counts; each is named. */
 static void alignment_is_told_by_name(void **state)
 {
@@ -320,6 +358,8 @@ int main(void)
       cmocka_unit_test(scalars_have_their_range),
       cmocka_unit_test(every_tensor_has_its_role),
       cmocka_unit_test(tables_have_a_size),
+      cmocka_unit_test(sums_of_equal_bits),
+      cmocka_unit_test(blocks_have_sizes),
       cmocka_unit_test(alignment_is_told_by_name),
       cmocka_unit_test(structs_of_other_releases),
       cmocka_unit_test_setup(no_size_is_believed, begin),

@@ -354,7 +354,7 @@ static void facts_have_columns(void **state)
 
 static void values_that_no_trial_has_are_refused(void **state)
 {
-  enum { BAD = 13 };
+  enum { BAD = 17 };
   static const double backwards[] = {1, -1, 2};
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
   fat_trial bad[BAD];
@@ -373,6 +373,13 @@ static void values_that_no_trial_has_are_refused(void **state)
   bad[10].gpu.l2 = -1;
   bad[11].config.count = 0, strcpy(bad[11].config.kernel, "no kernel");
   bad[12].eligible = 2;
+  bad[13].mean = 0;
+  for (int i = 14; i < 17; i++) {
+    bad[i].kind_count = 1;
+    bad[i].kinds[0] = (fat_kind_time){"wide", i == 14 ? 0 : 1};
+  }
+  bad[15].kinds[0].name[0] = 0;
+  bad[16].kind_count = FAT_KIND_TIMES + 1;
   for (int i = 0; i < BAD; i++) {
     fat_error err = {0};
     if (fat_db_put(db, &bad[i], NULL, &err) != FAT_E_INPUT || !err.text[0])

@@ -492,6 +492,29 @@ static void a_merge_takes_rows_of_anybody_and_no_content(void **state)
   fat_db_close(there);
 }
 
+/* Rows that came without binaries get those of a file of one's own later. */
+static void a_merge_brings_binaries_to_known_rows(void **state)
+{
+  const fixture *f = *state;
+  char path[320];
+  fat_import c;
+  fat_db *there = NULL;
+  fat_db *here = fixture_db(f, FAT_DB_WRITE);
+  fill(here);
+  fat_db_close(here);
+  snprintf(path, sizeof path, "%s/later.db", f->folder);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  chmod(f->path, 0666); /* anybody's: rows alone */
+  MUST(fat_db_merge(there, f->path, &c, err));
+  assert_counts(c, 3, 0, 0);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM binary"), 0);
+  chmod(f->path, 0600);
+  MUST(fat_db_merge(there, f->path, &c, err));
+  assert_counts(c, 0, 3, 0);
+  fat_db_close(there);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM trial WHERE binary IS NOT NULL"), 1);
+}
+
 /* Merges the filled file into a new one of this name; how many binaries that has then. */
 static long merged_binaries(const fixture *f, const char *name)
 {
@@ -699,6 +722,7 @@ int main(void)
       TEST(better_rows_replace_and_older_ones_do_not_retire),
       TEST(old_lines_are_understood),
       TEST(a_merge_takes_rows_of_anybody_and_no_content),
+      TEST(a_merge_brings_binaries_to_known_rows),
       TEST(a_merge_brings_the_binaries_of_ones_own_files),
       TEST(a_link_that_is_turned_brings_no_binaries),
       TEST(a_large_database_is_merged_whole),

@@ -99,6 +99,10 @@ static void a_mask_that_cannot_be(void **state)
   }
   assert_int_equal(fatune_dropout_mask(0, 0, 0, NULL, mask), FATUNE_ERR_INPUT);
   assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, NULL), FATUNE_ERR_INPUT);
+  sizes.size = 8;
+  assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, mask), FATUNE_ERR_INPUT);
+  assert_non_null(strstr(fatune_detail(), "fatune_sizes.size is 8"));
+  sizes.size = sizeof sizes;
   sizes.q = -1;
   assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, mask), FATUNE_ERR_INPUT);
   sizes.q = 1;

@@ -761,6 +761,65 @@ static void what_is_far_off_has_a_default(void **state)
   fatune_close(h);
 }
 
+/* Where the defaults of what lies far off cannot be compiled the rows serve. */
+static void far_defaults_that_cannot_be_had(void **state)
+{
+  (void)state;
+  store((stored){.problem = "fwd-f16-b4-h32-q4096-k4096-d64-causal",
+                 .gpu = "H200",
+                 .config = "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16",
+                 .ms = 0.5,
+                 .origin = FAT_MEASURED});
+  setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, "fwd-f16-d64-causal", NULL, FATUNE_COMPILE);
+  describes(plan, "cubins 1");
+  assert_null(strstr(fatune_describe(plan), " default "));
+  assert_non_null(strstr(given(plan, "fwd-f16-b1-h64k16-q1-k8192-d64-causal"), "Br64-Bc64"));
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* A default beside the main one that does not load is left out, and said; where the GPU has failed the plan
+ * does, too. */
+static void a_default_beside_that_does_not_load(void **state)
+{
+  (void)state;
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of("fwd-f16-d64-causal", FATUNE_COMPILE);
+  r.flags = FATUNE_ALIGNED;
+  for (int fatal = 0; fatal < 2; fatal++) {
+    begin_jit(state);
+    fatune *h = open_usual();
+    cu.fake_fault(fatal ? "cuModuleLoadData#2=700" : "cuModuleLoadData#2=218");
+    if (fatal) {
+      EXPECT(FATUNE_ERR_CONTEXT_DEAD, "cuModuleLoadData", fatune_plan_make(h, &r, &plan));
+    } else {
+      MUST_RUN(fatune_plan_make(h, &r, &plan));
+      describes(plan, "variants 1");
+      assert_non_null(strstr(fatune_describe(plan), "why left out: one row of Q: "));
+      fatune_plan_free(plan);
+    }
+    cu.fake_fault(NULL);
+    fatune_close(h);
+  }
+}
+
+/* A kernel of a mask that the request brings as text. */
+static void a_mask_of_the_request(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of("fwd-f32-b1-h1-q65-k65-d64", FATUNE_COMPILE);
+  r.mask_mod = "j <= i + 3";
+  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  describes(plan, "problem fwd-f32-b1-h1-q65-k65-d64-mask");
+  describes(plan, "kernel-from compiled now");
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* A shape whose kernel yields to another kernel's row of the other type of 16 bits, of another shape, stays
  * in the family's plan with the time of its own row; where the other type's row is of this shape, with that.
  */
@@ -922,6 +981,9 @@ int main(void)
       cmocka_unit_test_setup(a_familys_decoder_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_familys_few_heads_are_compiled, begin_jit),
       cmocka_unit_test_setup(what_is_far_off_has_a_default, begin_jit),
+      cmocka_unit_test_setup(far_defaults_that_cannot_be_had, begin_jit),
+      cmocka_unit_test_setup(a_default_beside_that_does_not_load, begin_jit),
+      cmocka_unit_test_setup(a_mask_of_the_request, begin_jit),
       cmocka_unit_test_setup(shapes_whose_rows_yield, begin_jit),
       cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),

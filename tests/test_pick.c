@@ -129,6 +129,28 @@ static void the_better_of_equally_near(void **state)
   fat_db_close(db);
 }
 
+/* Of equal scores the nearer one, then that with as many rows of Q, then the device with as many SMs. */
+static void ties(void **state)
+{
+  (void)state;
+  const fat_problem p = parsed(ASKED);
+  const fat_room room = fat_reach_room(fixture_gpu("T4"));
+  const fat_asked asked = fat_candidate_asked(&p, &room);
+  fat_candidate a = {.found = true, .score = 1, .sms = 40}, b = a;
+  a.at = b.at = asked.at;
+  b.distance = 1;
+  assert_true(fat_candidate_before(&a, &b, &asked, 40) && !fat_candidate_before(&b, &a, &asked, 40));
+  a.distance = 1;
+  b.at.all += 2;
+  assert_true(fat_candidate_before(&a, &b, &asked, 40) && !fat_candidate_before(&b, &a, &asked, 40));
+  a.at.all -= 2;
+  b.sms = 46;
+  assert_true(fat_candidate_before(&a, &b, &asked, 40) && !fat_candidate_before(&b, &a, &asked, 40));
+  assert_false(fat_candidate_before(&a, &b, &asked, 44));
+  b.found = false;
+  assert_true(fat_candidate_before(&a, &b, &asked, 44));
+}
+
 /* A family is the code: another d, mask or architecture never serves. */
 static void other_families_never_serve(void **state)
 {
@@ -626,6 +648,7 @@ int main(void)
       IN_FOLDER(the_order),
       IN_FOLDER(the_nearest_shape),
       IN_FOLDER(the_better_of_equally_near),
+      IN_FOLDER(ties),
       IN_FOLDER(other_families_never_serve),
       IN_FOLDER(rows_far_off),
       IN_FOLDER(rows_that_the_other_half_leads),

@@ -9,6 +9,8 @@
 #define DECODE    "fwd-f32-b1-h4k2-q1-k4096-d64-causal"
 #define MAIN      "fwd-f32-b4-h32-q4096-k4096-d64-causal"
 #define OTHER     "fwd:Br32-Bc32-T128-R4-W4-s0"
+#define MASK_TEXT "j <= 2 * i + 5"
+#define MASK_HASH "0f14b36eb0422cac" /* of that text */
 #define ELSEWHERE "fwd-f32-b2-h8k2-q256-k256-d64-causal"
 #define FOURTH    "fwd:Br64-Bc64-T128-R4-W4-s0" /* another device's */
 #define THIRD     "fwd:Br32-Bc32-T128-R4-W4-s1"
@@ -263,6 +265,7 @@ static void the_best_origin_alone(void **state)
   fatune_plan_free(plan);
   fatune_close(h);
   store((stored){.problem = LONG, .gpu = "H100", .config = THIRD, .ms = 1, .origin = FAT_MEASURED});
+  store((stored){.problem = DECODE, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_PREDICTED});
   h = open_usual();
   plan = plan_of(h, FAMILY);
   describes(plan, "variants 1");
@@ -307,12 +310,13 @@ static void shapes_have_a_limit(void **state)
     snprintf(problem, sizeof problem, "fwd-f32-b1-h4k2-q16-k%d-d64-causal", 16 + i);
     store_measured(problem, WIDE, 1);
   }
+  store_measured("fwd-f32-b1-h4k2-q16-k8-d64-causal", WIDE, 1); /* farther off than all that have room */
   h = open_usual();
   fatune_plan *plan = plan_of(h, FAMILY);
   snprintf(line, sizeof line, "variants %d", FAT_FAMILY_SHAPES);
   describes(plan, line);
   describes(plan, "cubins 1");
-  describes(plan, "why left out: 6 shapes");
+  describes(plan, "why left out: 7 shapes");
   assert_null(strstr(fatune_describe(plan), "-k21-"));
   assert_non_null(strstr(fatune_describe(plan), "-k22-"));
   fatune_plan_free(plan);
@@ -326,18 +330,18 @@ static void cubins_have_a_limit(void **state)
   fat_space space;
   fat_problem p;
   char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
-  int stored = 0;
+  int count = 0;
   MUST(fat_problem_parse(SHORT, &p, err));
   MUST(fat_space_list(script, "fwd", &p, fixture_gpu("H200"), &space, err));
-  for (int i = 0; i < space.count && stored < MORE; i++) {
+  for (int i = 0; i < space.count && count < MORE; i++) {
     fat_config_print(&space.points[i].config, config);
     if (!strstr(config, "-W4"))
       continue;
-    snprintf(problem, sizeof problem, "fwd-f32-b1-h4k2-q16-k%d-d64-causal", 64 + 7 * stored);
+    snprintf(problem, sizeof problem, "fwd-f32-b1-h4k2-q16-k%d-d64-causal", 64 + 7 * count);
     store_measured(problem, config, 1);
-    stored++;
+    count++;
   }
-  assert_int_equal(stored, MORE);
+  assert_int_equal(count, MORE);
   fat_space_free(&space);
   h = open_usual();
   const long loads = cu.fake_calls("cuModuleLoadData");
@@ -346,6 +350,22 @@ static void cubins_have_a_limit(void **state)
   assert_true(codes > FAT_FAMILY_CODES - 2 && codes <= FAT_FAMILY_CODES);
   assert_int_equal(cu.fake_calls("cuModuleLoadData"), loads + codes);
   assert_non_null(strstr(fatune_describe(plan), "why left out: "));
+  fatune_plan_free(plan);
+  fatune_close(h);
+  /* Nor does a call find room for one more that it would have compiled: it is given another. */
+  store((stored){.problem = MAIN,
+                 .gpu = "H200",
+                 .config = NARROW,
+                 .ms = 0.001,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  const fatune_sizes sizes = sizes_of(MAIN);
+  fatune_request r = request_of(FAMILY, FATUNE_FALLBACK);
+  r.sizes = &sizes;
+  h = open_usual();
+  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  assert_true(plan->family.codes > FAT_FAMILY_CODES - 2 && plan->family.unbuilt == 0);
+  assert_null(strstr(fatune_describe(plan), MAIN));
   fatune_plan_free(plan);
 }
 
@@ -614,6 +634,52 @@ static void rows_that_are_not_valid_cost_no_kernel(void **state)
   fatune_plan_free(plan);
 }
 
+/* An expression that nobody told this process is known by the database, by the package's too. */
+static void an_expression_of_the_database(void **state)
+{
+  static const char *const problems[] = {"fwd-f32-d64-mod36035355560023ca", "fwd-f32-d64-mask" MASK_HASH};
+  (void)state;
+  char other[320];
+  fat_db *package = NULL;
+  fatune_plan *plan = NULL;
+  store_measured(SHORT, WIDE, 1);
+  snprintf(other, sizeof other, "%s/package.db", files.path);
+  MUST(fat_db_open(other, NULL, FAT_DB_WRITE, &package, err));
+  fat_db_close(package);
+  setenv("FATUNE_SYSTEM_DB", other, 1);
+  h = open_usual();
+  for (int i = 0; i < 2; i++) {
+    const fatune_request r = request_of(problems[i], FATUNE_FALLBACK);
+    EXPECT(FATUNE_ERR_INPUT, problems[i] + strlen("fwd-f32-d64-"), fatune_plan_make(h, &r, &plan));
+  }
+  fixture_sql(path, "INSERT INTO mod(hash, text) VALUES('mod36035355560023ca', 's * 0.0625 + 3')");
+  fixture_sql(other, "INSERT INTO mod(hash, text) VALUES('mask" MASK_HASH "', '" MASK_TEXT "')");
+  for (int i = 0; i < 2; i++) {
+    const fatune_request r = request_of(problems[i], FATUNE_FALLBACK);
+    EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  }
+  fatune_request r = request_of("fwd-f32-d64", FATUNE_FALLBACK);
+  r.mask_mod = MASK_TEXT;
+  EXPECT(FATUNE_ERR_MISS, "mask" MASK_HASH, fatune_plan_make(h, &r, &plan));
+  unlink(other);
+}
+
+/* Of ragged batches the problem does not say how many rows there are in all. */
+static void ragged_batches_need_sizes(void **state)
+{
+  static const char ragged[] = "fwd-f32-b2-h4k2-q33-k65-d64-varlen";
+  (void)state;
+  store_measured(ragged, WIDE, 1);
+  h = open_usual();
+  fatune_plan *plan = plan_of(h, ragged);
+  size_t bytes;
+  attention a = attention_make(SHORT, 0, 0);
+  EXPECT(FATUNE_ERR_INPUT, "total_q", fatune_workspace(plan, NULL, &bytes));
+  EXPECT(FATUNE_ERR_INPUT, "total_q", fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
+  attention_free(&a);
+  fatune_plan_free(plan);
+}
+
 int main(void)
 {
 #define WITH_HANDLE(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -640,6 +706,8 @@ int main(void)
       WITH_HANDLE(too_many_tiles_are_refused),
       WITH_HANDLE(a_row_that_is_not_valid_is_passed_over),
       WITH_HANDLE(rows_that_are_not_valid_cost_no_kernel),
+      WITH_HANDLE(an_expression_of_the_database),
+      WITH_HANDLE(ragged_batches_need_sizes),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }

@@ -122,6 +122,14 @@ static void without_a_twin_it_is_an_error(void **state)
   EXPECT(FATUNE_ERR_UNSUPPORTED, "negative", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   a.K.stride[2] = INT64_C(1) << 38;
   EXPECT(FATUNE_ERR_UNSUPPORTED, "2^40 bytes", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
+  fatune_plan *family;
+  fat_problem p;
+  MUST(fat_problem_parse(ASKED, &p, err));
+  const fatune_sizes sizes = {.size = sizeof sizes, .b = p.b, .h = p.h, .hk = p.hk, .q = p.q, .k = p.k};
+  r.problem = "fwd-f32-d64-causal";
+  MUST_RUN(fatune_plan_make(h, &r, &family));
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "2^40 bytes", fatune_run(family, tensors_of(&a), &sizes, NULL, NULL));
+  fatune_plan_free(family);
   a.K.stride[2] = 66;
   EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   a.K.stride[2] = 64;

@@ -1,5 +1,6 @@
 /* test_runtime_run.c -- fatune_run: any alignment and stride, zero lengths, streams, graphs, contexts,
  * threads. */
+#include "handle.h"
 #include "runtime_fixture.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -628,6 +629,49 @@ static void threads_plan_at_once(void **state)
   free(w);
 }
 
+/* All known plans are held, and one more is asked for: the first known is forgotten, and its holder keeps it.
+ */
+static void more_plans_are_held_than_known(void **state)
+{
+  (void)state;
+  enum { HELD = FAT_HANDLE_PLANS + 2 };
+  fatune_plan *held[HELD];
+  for (int i = 0; i < HELD; i++) {
+    char problem[100];
+    snprintf(problem, sizeof problem, "fwd-f32-b1-h2-q%d-k64-d64-causal", 1 + i);
+    held[i] = plan_of(h, problem);
+  }
+  computes(held[0], "fwd-f32-b1-h2-q1-k64-d64-causal", 0);
+  fatune_plan *again = plan_of(h, "fwd-f32-b1-h2-q1-k64-d64-causal");
+  assert_ptr_not_equal(again, held[0]);
+  fatune_plan_free(again);
+  again = plan_of(h, "fwd-f32-b1-h2-q200-k64-d64-causal");
+  assert_ptr_equal(again, held[199]);
+  fatune_plan_free(again);
+  for (int i = 0; i < HELD; i++)
+    fatune_plan_free(held[i]);
+}
+
+/* A path that does not begin at the root is that of the folder in which the handle was opened. */
+static void a_path_from_here(void **state)
+{
+  (void)state;
+  char folder[400];
+  const fatune_options from_here = {
+      .size = sizeof from_here, .database = strrchr(path, '/') + 1, .system_database = ""};
+  fatune *other = NULL;
+  snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+  char *before = getcwd(NULL, 0);
+  assert_int_equal(chdir(folder), 0);
+  MUST_RUN(fatune_open(&from_here, &other));
+  assert_int_equal(chdir(before), 0);
+  fatune_plan *known = plan_of(other, ASKED);
+  computes(known, ASKED, 0);
+  fatune_plan_free(known);
+  fatune_close(other);
+  free(before);
+}
+
 /* Each thread has its own sentence. */
 static void *fail_otherwise(void *user)
 {
@@ -655,6 +699,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       PLANNED(unaligned_tensors_go_to_the_twin),
+      PLANNED(more_plans_are_held_than_known),
+      PLANNED(a_path_from_here),
       PLANNED(each_tensor_is_looked_at),
       PLANNED(no_twin_is_an_error_not_a_fault),
       PLANNED(tensors_are_checked),
