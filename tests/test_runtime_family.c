@@ -3,17 +3,18 @@
 #include "plan.h"
 #include "runtime_fixture.h"
 
-#define FAMILY    "fwd-f32-d64-causal"
-#define SHORT     ASKED
-#define LONG      "fwd-f32-b1-h4k2-q1024-k1024-d64-causal"
-#define DECODE    "fwd-f32-b1-h4k2-q1-k4096-d64-causal"
-#define MAIN      "fwd-f32-b4-h32-q4096-k4096-d64-causal"
-#define OTHER     "fwd:Br32-Bc32-T128-R4-W4-s0"
-#define MASK_TEXT "j <= 2 * i + 5"
-#define MASK_HASH "0f14b36eb0422cac" /* of that text */
-#define ELSEWHERE "fwd-f32-b2-h8k2-q256-k256-d64-causal"
-#define FOURTH    "fwd:Br64-Bc64-T128-R4-W4-s0" /* another device's */
-#define THIRD     "fwd:Br32-Bc32-T128-R4-W4-s1"
+#define FAMILY       "fwd-f32-d64-causal"
+#define SHORT        ASKED
+#define LONG         "fwd-f32-b1-h4k2-q1024-k1024-d64-causal"
+#define DECODE       "fwd-f32-b1-h4k2-q1-k4096-d64-causal"
+#define MAIN         "fwd-f32-b4-h32-q4096-k4096-d64-causal"
+#define OTHER        "fwd:Br32-Bc32-T128-R4-W4-s0"
+#define OTHER_NARROW "fwd:Br32-Bc32-T128-R4-W1-s0"
+#define MASK_TEXT    "j <= 2 * i + 5"
+#define MASK_HASH    "0f14b36eb0422cac" /* of that text */
+#define ELSEWHERE    "fwd-f32-b2-h8k2-q256-k256-d64-causal"
+#define FOURTH       "fwd:Br64-Bc64-T128-R4-W4-s0" /* another device's */
+#define THIRD        "fwd:Br32-Bc32-T128-R4-W4-s1"
 
 static fatune *h;
 
@@ -92,6 +93,9 @@ static void the_nearest_shape_is_taken(void **state)
   describes(plan, "variant " SHORT " exact " WIDE " twin " NARROW);
   describes(plan, "variant " LONG " exact " OTHER);
   describes(plan, "variant " DECODE " exact " THIRD);
+  assert_null(strstr(fatune_describe(plan), "left out"));
+  for (int i = 1; i < plan->family.shapes; i++) /* of equal promises the row of the least time comes first */
+    assert_true(plan->family.shape[i - 1].ms <= plan->family.shape[i].ms);
   fatune_plan_free(plan);
 }
 
@@ -249,6 +253,23 @@ static void fail_wants_the_main_anchor(void **state)
   MUST_RUN(fatune_plan_make(h, &r, &plan));
   describes(plan, "variants 4");
   runs_by(plan, LONG, 0, OTHER);
+  fatune_plan_free(plan);
+}
+
+/* A kernel's twin is its own, and that of all shapes which have the kernel. */
+static void each_kernel_has_its_own_twin(void **state)
+{
+  (void)state;
+  store_usual();
+  store_measured(LONG, OTHER, 6.58);
+  store_measured(LONG, OTHER_NARROW, 8);
+  store_measured(ELSEWHERE, WIDE, 3);
+  h = open_usual();
+  fatune_plan *plan = plan_of(h, FAMILY);
+  describes(plan, "variant " SHORT " exact " WIDE " twin " NARROW);
+  describes(plan, "variant " LONG " exact " OTHER " twin " OTHER_NARROW);
+  describes(plan, "variant " ELSEWHERE " exact " WIDE " twin " NARROW);
+  describes(plan, "cubins 4");
   fatune_plan_free(plan);
 }
 
@@ -691,6 +712,7 @@ int main(void)
       WITH_HANDLE(ten_thousand_lengths),
       WITH_HANDLE(nothing_stored_is_a_miss),
       WITH_HANDLE(fail_wants_the_main_anchor),
+      WITH_HANDLE(each_kernel_has_its_own_twin),
       WITH_HANDLE(the_best_origin_alone),
       WITH_HANDLE(a_row_that_does_not_load_is_left_out),
       WITH_HANDLE(shapes_have_a_limit),
