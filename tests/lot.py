@@ -6,6 +6,7 @@ diff: it either says nothing that can be seen, or a test is missing. Exit code 1
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -22,11 +23,14 @@ lot = random.Random(seed)
 tree, build = os.path.join(folder, "tree"), os.path.join(folder, "build")
 
 
-def run(*command, seconds=1800):
+def run(*command, seconds=1800, cpu=resource.RLIM_INFINITY):
+    """`cpu`: seconds of each process among those that it starts, after which it is killed: an endless loop is noticed, too."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
     try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds).returncode
+        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds, preexec_fn=limit).returncode
     except subprocess.TimeoutExpired:
-        return 124  # an endless loop is noticed too
+        return 124
 
 
 def places():
@@ -65,7 +69,7 @@ def main():
         lines[number] = line[:column] + new + line[column + len(old):]
         open(file, "w").write("\n".join(lines))
         tried += 1
-        if run("cmake", "--build", build) or run("ctest", "--test-dir", build, "-E", SLOW, "-j2", "--stop-on-failure", "--timeout", "300"):
+        if run("cmake", "--build", build) or run("ctest", "--test-dir", build, "-E", SLOW, "-j2", "--stop-on-failure", cpu=300):
             noticed += 1
         else:
             print(f"{os.path.relpath(file, tree)}:{number + 1}\n-{line}\n+{lines[number]}", flush=True)
