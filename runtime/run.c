@@ -79,8 +79,7 @@ static fat_status fail_to_have_built(fat_error *err)
   return fat_status_fail(
       err, FAT_E_NOT_FOUND,
       "the plan was made for another call (fatune_request.sizes), and the kernel for these "
-      "sizes is not compiled yet: ask for a plan with these sizes, or with NULL for all "
-      "kernels at once");
+      "sizes is not compiled yet: ask for a plan with these, or with NULL for all at once");
 }
 
 static fat_status launch_best(const calling *c, fat_error *err)

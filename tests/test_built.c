@@ -22,17 +22,23 @@ static const struct {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+/* One of them, without a binary. */
+static void store_unbuilt(int row)
+{
+  store((stored){.problem = rows[row].problem,
+                 .gpu = "H200",
+                 .config = rows[row].config,
+                 .ms = rows[row].ms,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+}
+
 /* All shapes, of which none is compiled. */
 static int begin_unbuilt(void **state)
 {
   begin_jit(state);
   for (int i = 0; i < ROWS; i++)
-    store((stored){.problem = rows[i].problem,
-                   .gpu = "H200",
-                   .config = rows[i].config,
-                   .ms = rows[i].ms,
-                   .origin = FAT_MEASURED,
-                   .no_content = true});
+    store_unbuilt(i);
   return 0;
 }
 
@@ -322,12 +328,7 @@ static void what_is_not_valid_there(void **state)
                  .ms = rows[0].ms,
                  .origin = FAT_MEASURED,
                  .valid = "3000-q"});
-  store((stored){.problem = MIDDLE,
-                 .gpu = "H200",
-                 .config = rows[3].config,
-                 .ms = rows[3].ms,
-                 .origin = FAT_MEASURED,
-                 .no_content = true});
+  store_unbuilt(3); /* MIDDLE */
   fatune *h = open_usual();
   fatune_plan *first = built_for(h, LONG);
   describes(first, "variant " MIDDLE " exact fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W16 unbuilt");
@@ -346,13 +347,8 @@ static void what_is_far_off(void **state)
   static const char far[] = "fwd-f16-b16-h32-q3-k3-d64-causal";
   (void)state;
   begin_jit(state);
-  for (int i = 0; i < 4; i += 3) /* LONG and MIDDLE */
-    store((stored){.problem = rows[i].problem,
-                   .gpu = "H200",
-                   .config = rows[i].config,
-                   .ms = rows[i].ms,
-                   .origin = FAT_MEASURED,
-                   .no_content = true});
+  store_unbuilt(0); /* LONG */
+  store_unbuilt(3); /* MIDDLE */
   fatune *h = open_usual();
   fatune_plan *near = built_for(h, LONG);
   describes(near, "variants 2");

@@ -45,6 +45,15 @@ static void give_taken(const fat_problem *p, fatune_tensors *t, const fatune_ten
       *slot[i] = NULL;
 }
 
+/* The call that these tensors of a problem make. */
+static fat_status filled(const fat_problem *p, const fatune_tensors *t, fat_call *call, fat_error *why)
+{
+  fat_call_form form;
+  uint64_t bits;
+  fat_call_form_of(p, &form);
+  return fat_call_fill(&form, p, t, call, &bits, why);
+}
+
 /* A scalar is in its range where the family has it, and else 0. */
 static void scalars_have_their_range(void **state)
 {
@@ -71,15 +80,12 @@ static void scalars_have_their_range(void **state)
     const fat_problem p = problem_of(calls[x].problem);
     const fatune_tensor **slot[FAT_TENSORS];
     fatune_tensors t;
-    fat_call_form form;
     fat_call call;
-    uint64_t bits;
     fat_error why = {0};
-    fat_call_form_of(&p, &form);
     give_taken(&p, &t, slot);
     t.softcap = calls[x].softcap;
     t.dropout = calls[x].dropout;
-    assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), calls[x].good ? FAT_OK : FAT_E_INPUT);
+    assert_int_equal(filled(&p, &t, &call, &why), calls[x].good ? FAT_OK : FAT_E_INPUT);
     if (calls[x].good)
       assert_true(call.scalar[FAT_CAP] == calls[x].softcap && call.scalar[FAT_RATE] == calls[x].dropout);
     else
@@ -146,15 +152,12 @@ static void tables_have_a_size(void **state)
   for (size_t x = 0; x < sizeof sizes / sizeof *sizes; x++) {
     const fatune_tensor **slot[FAT_TENSORS];
     fatune_tensors t;
-    fat_call_form form;
     fat_call call;
-    uint64_t bits;
     fat_error why = {0};
-    fat_call_form_of(&p, &form);
     give_taken(&p, &t, slot);
     some[FAT_TABLE + 1].stride[0] = sizes[x].all;
     some[FAT_TABLE + 1].stride[2] = sizes[x].row;
-    assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), sizes[x].good ? FAT_OK : FAT_E_INPUT);
+    assert_int_equal(filled(&p, &t, &call, &why), sizes[x].good ? FAT_OK : FAT_E_INPUT);
     if (!sizes[x].good && !strstr(why.text, "table1 has"))
       fail_msg("%s", why.text);
   }
@@ -171,16 +174,13 @@ static void sums_of_equal_bits(void **state)
       const fat_problem p = problem_of(problems[x]);
       const fatune_tensor **slot[FAT_TENSORS];
       fatune_tensors t;
-      fat_call_form form;
       fat_call call;
-      uint64_t bits;
       fat_error why = {0};
-      fat_call_form_of(&p, &form);
       give_taken(&p, &t, slot);
       if (shared >= 0)
         some[FAT_DBIASES].stride[shared] = 0;
       const bool good = shared < 0 || x == 1;
-      assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), good ? FAT_OK : FAT_E_INPUT);
+      assert_int_equal(filled(&p, &t, &call, &why), good ? FAT_OK : FAT_E_INPUT);
       assert_true(good || strstr(why.text, "as det asks for"));
     }
 }

@@ -259,11 +259,9 @@ class _Asked:
         """That of one of its families; `words`: whether dlse, det, dbias are among its words."""
         made = self.plans.get((op, *words))
         if made is None:
-            sizes = self.sizes_of(op)
-            made = tensors.plan(self.family(op, *words), q.device, self.kernel if op == "fwd" else None, self.policy, mod=self.mod,
-                                mask_mod=self.mask_mod, aligned=tensors._is_aligned(q), sizes=sizes)
-            made.serving(sizes)  # so that what cannot be had is an error of this call
-            self.plans[(op, *words)] = made
+            made = self.plans[(op, *words)] = tensors.plan(
+                self.family(op, *words), q.device, self.kernel if op == "fwd" else None, self.policy, mod=self.mod,
+                mask_mod=self.mask_mod, aligned=tensors._is_aligned(q), sizes=self.sizes_of(op))
         return made
 
     def sizes_of(self, op):

@@ -194,14 +194,17 @@ def _sizes(q, k, v, causal, window, split=0):
 def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False, mod=None, mask_mod=None, sizes=None):
     """The plan of a problem or a family on a device. `aligned`: no tensor will ever begin a row elsewhere than at a
     multiple of 16 bytes, so no second kernel for such is wanted. `mod`, `mask_mod`: expressions that the problem has too. `sizes`: of the
-    call at hand; the plan of a family compiles no other kernel, and without sizes none."""
+    call at hand, for which the plan has a kernel then; that of a family compiles no other, and without sizes none."""
     device = None if device is None else torch.device(device)
     if device is None or device.index is None and device.type == "cuda":
         device = torch.cuda.current_device()
     else:
         device = device.index or 0
     key = (device, problem, kernel, policy, ALIGNED if aligned else 0, mod, mask_mod)
-    return library.kept(key, lambda handle: _Plan(handle, *key, sizes=sizes))
+    made = library.kept(key, lambda handle: _Plan(handle, *key, sizes=sizes))
+    if sizes is not None:
+        made.serving(sizes)  # it may have been made for another call
+    return made
 
 
 def _is_aligned(*tensors):
@@ -504,7 +507,6 @@ def _recorded(key, q, k, v, sink, causal, scale, out, return_lse, kernel, policy
         try:
             sizes = _sizes(q, k, v, causal, window)  # now, so that what cannot be had is an error of this call
             known.made = plan(text, q.device, None, policy, aligned=_is_aligned(q, k, v), sizes=sizes)
-            known.made.serving(sizes)
         except Error as e:
             raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
         known.call = _forward_call(q, k, v, causal, scale, None, True, kernel, policy, arithmetic, window, sink, split)
