@@ -11,7 +11,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row)$(lots and ", 1.f - a.dropout" or ""));         // D = rowsum(dO O)
-  $(ends_cleared)$(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. and_keys .. ");" .. (settles and "" or " // dQ = 0"))
+  $(ends_cleared)$(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. and_keys .. ");" .. (settles and "" or " // dQ = 0"))$(first_come and "\n  clear_unseen(a, rows(a, " .. tile_head .. "), " .. tile_row .. ");" or "")
 }
 
 %  if not stays then
@@ -22,7 +22,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   await_keys(from);
   if (from.steps > 0) {
-    const share_of_dQ share(me, dQ_all$((lays or settles) and ", my, from, a" or ""));$(settles and "\n    settle_unseen(share, from);" or "")
+    const share_of_dQ share(me, dQ_all$((lays or settles) and ", my, from, a" or ""));$(settles_unseen and "\n    settle_unseen(share, from);" or "")
     i32 last_tile = -1;
     rounded<Br> P, dS;                                  // as products read them
     $(own_step) of(from);
@@ -105,7 +105,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     $(stays and "produce_all" or "produce")(a$(stays and and_lists or ""), LD_all$(stays and "" or ", my, from"), Q_map, K_map, V_map, dO_map$(stays and and_counts or placed and ", bias_map" or ""));
-    $(ordered and "keep_turns(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
+    $(ordered and (first_come and "keep_comers" or "keep_turns") .. "(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
   } else {
     registers_more<$(consumer_registers)>();
     $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map" .. and_ends .. ")");

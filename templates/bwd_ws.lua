@@ -37,7 +37,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1, made = dQ_made(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T >= 2, last_first = c.T == 3, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
+    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1, made = dQ_made(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T >= 2, last_first = c.T == 3, first_come = c.T == 4, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
     tells = c.S == 0 and c.H == 0 and p.ragged and not (ws.listed(p) or p.scored or p.has.drop), turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -116,10 +116,21 @@ local function rounds_last_first(p, g)
   return rounds_plainly(p) and p.uneven and has_tiles(p, g, 8) and p.k > above and p.k <= most
 end
 
+-- Whether it gains that whichever block comes first lays dQ down and whichever comes last rounds it (T = 4), beside the best of the others: d 128 causal 1, 2 and 4 % less
+-- time at 512, 768 and 1,024 keys, full 4, 2 and none, d 96 causal 2 % at 1,024; full it takes 2 % more there, d 64 3 %, d 128 at 2,048 keys, causal, 6 %.
+local function rounds_as_it_comes(p, g)
+  if not rounds_plainly(p) or p.d <= 64 or not has_tiles(p, g, 8) or p.k <= 384 then return false end
+  if p.uneven then return p.k <= 1280 and (p.d > 96 or p.k > 832) end
+  return p.d > 96 and p.k <= 896
+end
+
 -- Whether it gains at d 128 that the next Q is sent for before S starts (E = 2), with K in registers, beside S = 1 in the mean of normal and wide scores: 3 and 4 % less
 -- at 1,024 to 16,384 keys, full, 2 to 7 causal. Beside E = 1 it takes 1 to 3 % less at d 64 where blocks stay, under a window and with det, too, 2 to 5 at d 96;
 -- level in ragged batches, 3 % more with ALiBi and where the last keys come first (T = 3) at d 64.
 local function frees_well(p) return p.d > 96 and p.q >= 1024 and p.k >= 1024 and plain(p) and not (p.by_batch or p.has.w or p.has.iv) end
+
+-- The same with det beside S = 1 at d 128, from 2,048 keys on, full and causal.
+local function frees_in_order(p) return orders_plainly(p) and p.d > 96 and p.q >= 1024 and p.k >= 1024 and not (p.by_batch or p.has.iv) end
 
 -- Whether a head has one tile of keys, so that its block has all of dQ: of 34 shapes by lot within 1 to 14 % of the best that was timed (H200), of 12 more of d 128
 -- with LSE and D loaded ahead (E = 1) within 0 to 7, where K in registers takes 2 to 22 % more.
@@ -187,7 +198,7 @@ return {
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1, 2 }, "1 = LSE and D are loaded while S and dP are awaited, 2 = and a tile of Q is free before the next S starts, and dQ is added at one address", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
-    { "T", { 0, 1, 2, 3 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last, 3 = the same, and under a mask the last keys come first", unsaid = 0 },
+    { "T", { 0, 1, 2, 3, 4 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last, 3 = the same, and under a mask the last keys come first, 4 = laid down by whichever block comes first, and rounded by whichever comes last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
     { "C", { 0, 1 }, "of dQ each warpgroup makes 0 = its rows, or whole boxes of columns, 1 = half of the columns", unsaid = 0 },
     { "G", { 1, 2, 4, 8 }, "blocks that have a tile of keys together, each some of its steps, the last of which has the sums of all", unsaid = 1 },
@@ -206,6 +217,7 @@ return {
     { function(c, p) return c.R == 1 or not p.has.det and c.T == 0 end, "in order registers are added: copies would be awaited by the warps that compute" },
     { function(c, p) return c.T == 0 or c.H ~= 1 end, "who has all of a head lays dQ down and rounds it anyhow" },
     { function(c, p) return c.T ~= 1 or p.has.det end, "to lay dQ down alone gains where blocks add in turns" },
+    { function(c, p) return c.T ~= 4 or not p.has.det end, "which block comes first hangs on chance" },
     { function(c, p) return c.T ~= 3 or p.uneven and not p.has.det end, "without a mask either way is the same, and det has that order" },
     { function(c, p) return c.T < 2 or dQ_share(c, p) ~= "turned" end, "who rounds has rows or columns of dQ, not of dQ^T" },
     { function(c, p) return c.T == 0 or not (p.cut.left or p.has.bs or p.has.iv or p.by_batch) end, "which block is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
@@ -253,6 +265,7 @@ return {
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, parted = true },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, H = 1, most = 96, meant = has_one_tile },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 128, meant = has_one_tile },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, T = 4, most = 128, meant = rounds_as_it_comes },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, T = 2, most = 128, Z = { 64 }, meant = rounds_loosely },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 3, most = 64, Z = { 64 }, meant = rounds_last_first },
@@ -291,6 +304,8 @@ return {
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.q >= 4096 and scored_by(p, "alibi") end },
     { Br = 80, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = function(p) return p.d > 96 and scored_by(p, "bias") end },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, E = 2, most = 128, meant = frees_well },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, E = 2, T = 1, most = 128, Z = { 1 }, meant = function(p) return frees_in_order(p) and p.k <= 2048 end },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, E = 2, most = 128, Z = { 1 }, meant = frees_in_order },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, T = 1, most = 128, meant = function(p) return p.has.det and p.d > 96 and (not p.uneven or p.k <= 2048) end }, -- 1 % full; causal none to 2 at 2048 keys, 2 to 3 % more from 4096 on
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },

@@ -42,6 +42,7 @@
 #define ROUNDED     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
 #define LAST_FIRST  "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T3"
 #define BOTH_ENDS   "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1-T3"
+#define COMERS      "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T4"
 #define SLICES      "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
 #define PARTED      "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1-G2"
 #define PARTED_PAIR "bwd_pair:Br64-s2-o2-t2-Z1-G2"
@@ -176,17 +177,18 @@ static void every_call_is_missed(void **state)
 
 /* ---- other defects ---- */
 
-#define STEPS "templates/lib/ws_grad_steps.cuh"
-#define PARTS "templates/lib/ws_parts.cuh"
-#define SUMS  "templates/lib/ws_sums.cuh"
-#define TURNS "templates/lib/ws_turns.cuh"
-#define PAIRS "templates/lib/ws_pairs.cuh"
-#define RING  "templates/lib/ring.cuh"
-#define GRAD  "templates/lib/ws_grad.cuh"
-#define STAYS "templates/lib/ws_stays.cuh"
-#define WS    "templates/lib/ws.cuh"
-#define TAILS "templates/lib/ws_tails.cuh"
-#define TOLD  "templates/lib/ws_steps_told.cuh"
+#define STEPS      "templates/lib/ws_grad_steps.cuh"
+#define PARTS      "templates/lib/ws_parts.cuh"
+#define SUMS       "templates/lib/ws_sums.cuh"
+#define TURNS      "templates/lib/ws_turns.cuh"
+#define FIRST_COME "templates/lib/ws_comers.cuh"
+#define PAIRS      "templates/lib/ws_pairs.cuh"
+#define RING       "templates/lib/ring.cuh"
+#define GRAD       "templates/lib/ws_grad.cuh"
+#define STAYS      "templates/lib/ws_stays.cuh"
+#define WS         "templates/lib/ws.cuh"
+#define TAILS      "templates/lib/ws_tails.cuh"
+#define TOLD       "templates/lib/ws_steps_told.cuh"
 
 /* Blocks that are there or not, of which some keys see none. */
 #define SPARSE "bwd-f16-b1-h4k2-q150-k700-d64-bs64x128 all gpu=H200 sms=2"
@@ -320,6 +322,18 @@ static const defect defects[] = {
      "await_reached("},
     {BOTH_ENDS, "my.reversed ? tiles_behind(a, at, my, of.row_tile()) == 0 : my.j0 < Bc", "my.j0 < Bc",
      LOOSE_CUT, EMU_DEADLOCK, TURNS, "await_reached("},
+    /* whoever comes first lays dQ down, and whoever comes last rounds it */
+    {COMERS, "wait(turn + at.slot, at.parity);", "", LOOSE, EMU_UNINITIALISED, FIRST_COME, "get16("},
+    {COMERS, "before < others ? min(before, 1) : others", "before < others ? 0 : others", LOOSE,
+     EMU_UNINITIALISED, SUMS, "reduce_add4("},
+    {COMERS, "before < others ? min(before, 1) : others", "min(before, 1)", LOOSE, EMU_RACE, SUMS,
+     "reduce_add4("},
+    {COMERS, "count_up_by(counts + tile, one_done);", "", LOOSE, EMU_DEADLOCK, FIRST_COME, "await_reached("},
+    {COMERS, "before < others ? u32(tile) : u32(-1)", "u32(-1)", LOOSE, EMU_DEADLOCK, FIRST_COME,
+     "await_reached("},
+    {COMERS, "u32(before > 0)", "0u", LOOSE_CUT, WRONG, NULL, NULL},
+    {COMERS, "seen.last - seen.first - 1", "seen.last - seen.first", LOOSE_CUT, WRONG, NULL, NULL},
+    {COMERS, "clear_unseen(a, rows(a", "if (false) clear_unseen(a, rows(a", FEW, WRONG, NULL, NULL},
     /* of columns that K has not */
     {HELD, "min(width, Ds - column)", "width", PARTIAL, EMU_OUT_OF_BOUNDS, SUMS, "reduce_add4("},
     /* parted tiles: which steps a block has, whose sums are laid where, and who adds them up, when */
@@ -329,19 +343,20 @@ static const defect defects[] = {
     {PARTED, "if (my.part < from.blocks)\n    return true;", "return true;", GROUP, WRONG, NULL, NULL},
     {PARTED, "number = first_number(a, head);", "number = first_number(a, my.head);", GROUPS, WRONG, NULL,
      NULL},
-    {PARTED, "mine.head / parts * keys.all + mine.nth", "mine.nth", GROUPS, EMU_RACE, SUMS, "*(quad *)(to"},
+    {PARTED, "mine.head / parts * keys.all + mine.nth", "mine.nth", GROUPS, EMU_RACE, SUMS,
+     "sums[c / 2 * 32] ="},
     {PARTED, "x < blocks; x++, from", "x < blocks - 1; x++, from", GROUP, WRONG, NULL, NULL},
     {PARTED, "of_all_blocks(dV, first + 16 * D, step", "of_all_blocks(dV, first, step", GROUP, WRONG, NULL,
      NULL},
-    {PARTED, "* warps + warp_of() - 4, step", "* warps, step", GROUP, EMU_RACE, SUMS, "*(quad *)(to"},
+    {PARTED, "* warps + warp_of() - 4, step", "* warps, step", GROUP, EMU_RACE, SUMS, "sums[c / 2 * 32] ="},
     {PARTED, "ends[x] = {0, 0};", "", GROUP, EMU_UNINITIALISED, PARTS, "atomic_add("},
     {PARTED, "await_count(&all_ends[number].laid, from.blocks);", "", GROUP, EMU_RACE, PARTS,
      "const quad part"},
     {PARTED, "count_up(&all_ends[number].laid);", "", GROUP, EMU_DEADLOCK, PARTS, "await_count("},
     {PARTED_PAIR, "own_rank() * 4 + warp_of() % 4", "warp_of() % 4", GROUP_WIDE, EMU_RACE, SUMS,
-     "*(quad *)(to"},
+     "sums[c / 2 * 32] ="},
     {PARTED_PAIR, "2 * number + is_V", "number", GROUP_WIDE, WRONG, NULL, NULL},
-    {PARTED_PAIR, "(is_V ? 16 * D : 0)", "0", GROUP_WIDE, EMU_RACE, SUMS, "*(quad *)(to"},
+    {PARTED_PAIR, "(is_V ? 16 * D : 0)", "0", GROUP_WIDE, EMU_RACE, SUMS, "sums[c / 2 * 32] ="},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */

@@ -153,6 +153,21 @@ __device__ __forceinline__ void count_up(i32 *to)
   asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(to) : "memory");
 }
 
+//: count_up_by -- adds x to a number in device memory, as above
+__device__ __forceinline__ void count_up_by(i32 *to, i32 x)
+{
+  asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+
+//: come_to -- adds x to a number in device memory; what it was before; what those did before who counted it up came before what this thread does
+// next [atom.acquire.gpu.global.add]
+__device__ __forceinline__ i32 come_to(i32 *to, i32 x)
+{
+  i32 before;
+  asm volatile("atom.acquire.gpu.global.add.s32 %0, [%1], %2;" : "=r"(before) : "l"(to), "r"(x) : "memory");
+  return before;
+}
+
 //: copies_fence -- what this thread wrote to shared memory is seen by copies that start later [fence.proxy.async]
 __device__ __forceinline__ void copies_fence()
 {

@@ -10,12 +10,13 @@
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
---            is all the order there is; last_first: where that begins with the last keys, as det does
+--            is all the order there is; last_first: where that begins with the last keys, as det does; first_come: or whichever comes first
+--            lays dQ down, and whichever comes last rounds it (ws_comers.cuh)
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   tells    whether who copies a tile of Q tells those that compute which it is: they need not count, nor ask for lengths
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: blocks that have a tile of keys together (ws_parts.lua)
 local libs, slopes = include "lib/libs.lua", include "lib/slopes.lua"
-local simt, grad, bias, parts = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua"
+local simt, bias, parts = include "lib/simt.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua"
 local ws = {}
 
 function ws.up(x, y) return ceil_div(x, y) * y end
@@ -60,6 +61,11 @@ local function own_groups(of) return of.paired and 1 or of.groups end
 local function sharers(of) return of.all // own_groups(of) end
 local function adders(of) return of.paired and 2 * sharers(of) or sharers(of) end
 
+-- Numbers in device memory by which blocks that add to a tile of dQ know of each other.
+local function counts_of(of) return of.first_come and 1 or adders(of) end
+-- And of the last two steps, what is said of their tiles: bytes.
+local comers_bytes = 64
+
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * sharers(of) or 0 end
 -- And of tiles in which a batch ends: of each warp that copies.
@@ -92,7 +98,8 @@ function ws.places(c, p, of)
   at.lots = at.dQ + of.dQ
   at.LD = at.lots + (of.lots and 2 * 2 * of.groups * ceil_div(c.Br, 64) * 2048 or 0)
   at.steps = at.LD + of.Q * 8 * c.Br
-  at.signals = at.steps + (of.tells and of.Q * step_bytes or 0)
+  at.comers = at.steps + (of.tells and of.Q * step_bytes or 0)
+  at.signals = at.comers + (of.first_come and comers_bytes or 0)
   at.last = at.signals + 8 * (P_signals(of) + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
   if of.stays then at.last = at.told + keys * told_bytes(p, of) end
@@ -112,14 +119,14 @@ end
 
 function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
-  local in_order = ordered(p, of)
+  local in_order = ordered(p, of) and not of.first_come
   local last_first = in_order and (p.has.det or of.last_first) or false
   local both_ways = last_first and p.uneven and not of.stays
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_comers.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not p.has.det, backwards = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
+    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, settles_unseen = of.owns or of.settles and not of.first_come or false, draws = draws(of), ordered = ordered(p, of), first_come = of.first_come or false, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not p.has.det, backwards = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
     K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
@@ -132,7 +139,7 @@ function ws.words(c, p, of, own)
   local fit = string.format(both_ways and "min(%s, (%s + 1) / 2)" or "%s", simt.heads_in_L2(32), words.key_heads)
   if in_order then words.together = string.format(p.has.det and "max(1, %s)" or "min(Z, 1 + %s)", fit) end
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
-  words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
+  words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.first_come and "settle_as_it_comes(my, n - 1, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
     or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s%s)", of.lays and ", my.comes_first(number)" or "", of.partial and ", my.some()" or "")
     or of.partial and "add_some_to_sums(my.sums(number), dQ, my.some())" or "add_to_sums(my.sums(number), dQ)"
   words.and_keys = of.lays and string.format(", sees_keys(a, sequence_of(a, %s), %s)", words.tile_head, words.tile_row) or ""
@@ -219,6 +226,7 @@ function ws.constants(c, p, of)
   if ordered(p, of) then
     local first = free + of.Q + of.dO + 2 * of.dS + P_signals(of) + stay_signals(of)
     all[#all + 1] = { "sharers", sharers(of), "warpgroups that have the same keys" }
+    if of.first_come then all[#all + 1] = { "at_comers", at.comers, "where it is said as what a block comes to the tiles of dQ of its last two steps, bytes" } end
     if of.paired then all[#all + 1] = { "adders", adders(of), "warpgroups that add to a tile of dQ, each to columns of its own" } end
     all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ in even steps; then those of odd ones" }
     all[#all + 1] = { "added", first + 2 * sharers(of), "barrier of the first of them: it has added to dQ, the same way" }
@@ -258,12 +266,13 @@ function ws.recipe(name, c, p, of, entry)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
   -- Each tile of keys is seen, by the first row at the latest. Where the longest tiles come last they decide if tiles are few: 1.3 and 1.4 times the time of
-  -- T = 2 at 3 and 1.5 for an SM. Up to 448 keys a head has but four.
+  -- T = 2 at 3 and 1.5 for an SM, and 1.2 times with T = 4 at 4. Up to 448 keys a head has but four.
   local valid = bias.valid(c) .. parts.valid(p, of, c.Br) .. (draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or "")
-  if p.uneven and (of.last_first or p.has.det and draws(of)) then valid = string.format("%svalid max(%s%s-6*SMs+1,449-k)\n", valid, of.paired and "2*" or "", blocks) end
+  if of.first_come then valid = valid .. string.format("valid %d-k\n", 32768 * 64 * of.groups + 1) end -- half a number counts the blocks that come
+  if of.first_come or p.uneven and (of.last_first or p.has.det and draws(of)) then valid = string.format("%svalid max(%s%s-6*SMs+1,449-k)\n", valid, of.paired and "2*" or "", blocks) end
   local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
     c.Br * ws.boxes(p.d) * 128)
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * counts_of(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts .. ends)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
@@ -272,29 +281,6 @@ function ws.recipe(name, c, p, of, entry)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
 
--- `bytes`: that cross shared memory in a visit beside the tiles' own; `steps`: what a visit waits for.
-function ws.work(c, p, of, bytes, steps)
-  local tiled = { Br = c.Br, Bc = 64 * of.groups }
-  local visits, Dp, Dw = grad.visits_of_keys(tiled, p), ws.up(p.d, 16), ws.up(p.dv, 16)
-  local S, tile, rows = c.Br * 64 * own_groups(of), 4 * c.Br * (of.sums or p.d), 2 * c.Br * (Dp + Dw)
-  local blocks, tiles = p.b * p.hk * ceil_div(p.k, tiled.Bc), p.b * p.h * ceil_div(p.q, c.Br)
-  if of.owns then visits, blocks, tile = visits * ceil_div(p.k, tiled.Bc), p.b * p.hk, 0 end
-  local added = tile
-  if of.paired then blocks, added = 2 * blocks, tile // 2 end
-  local all = {
-    { blocks = tiles, threads = 512, shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv, issue = c.Br * p.dv,
-      l2 = tiles * (4 * c.Br * p.dv + tile), dram = p.b * p.h * p.q * 4 * p.dv + tiles * tile },
-    { blocks = blocks, threads = ws.threads(of), shared = ws.places(c, p, of).last, registers = ws.registers(of), visits = visits,
-      uneven = simt.uneven(tiled, p), steps = visits * steps, tensor = visits * 2 * S * (2 * Dp + (of.made or Dp) + 2 * Dw), fma = visits * 3 * S,
-      ex2 = visits * S, issue = visits * 3 * S, shared_bytes = visits * (bytes + own_groups(of) * 2 * rows + 2 * S + rows),
-      l2 = blocks * visits * (rows + added) + blocks * 2 * 64 * own_groups(of) * (Dp + Dw),
-      dram = 2 * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile },
-    { blocks = tiles, threads = 2 * c.Br, shared = c.Br * ws.boxes(p.d) * 128, registers = 128, visits = 1, steps = 2,
-      fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + 2 * c.Br * p.d), dram = tiles * tile + 2 * p.b * p.h * p.q * p.d },
-  }
-  if of.lays or of.settles then all[1].l2, all[1].dram = all[1].l2 - tiles * tile, all[1].dram - tiles * tile end
-  if of.owns or of.settles then all[3] = nil end
-  return parts.work(all, p, of)
-end
+ws.work = include "lib/ws_grad_work.lua"(ws, own_groups)
 
 return ws

@@ -200,7 +200,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   own_tasks own(a, K_full);
   share_of_dQ share(me, dQ_all, own);
-% if settles then
+% if settles_unseen then
   settle_unseen(share, own.from);
 % end
   i32 n = 0, last_tile = -1;

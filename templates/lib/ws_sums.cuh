@@ -8,7 +8,9 @@ struct share_of_dQ {
   static constexpr i32 width = $(turned and "Br" or columns and (partial and "64 * boxes" or "Ds") .. " / consumers" or "Ds");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
-% if lays or settles and not owns then
+% if first_come then
+  const call &a;
+% elseif lays or settles and not owns then
 %  if last_first then
   // Blocks of a head come one after another, those of the last keys first: who comes first at a tile of Q, which sees no later keys, lays
   // its part down$(settles and ", and those of the first keys round the whole" or "").$(both_ways and " Of the last heads it is the other way round." or "")
@@ -54,15 +56,14 @@ struct share_of_dQ {
     dQ_all = own_sums + i64(i32(block_id()) * (a.h / a.hk) - own.my.head) * tiles * (Br * Ds);
     is_first = own.my.j0 == 0;
     ended = own.my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, own.my.head), own.my.j0 + Bc).first : tiles;
-%  elseif lays or settles then
+%  elseif lays or settles_unseen then
     come(own.my, own.from$(settles and "" or ", own.a"));
 %  end
   }
 % elseif lays or settles then
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const key_task &my, const row_steps &from, const call &a_)
       : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or turned and "64 * me_" or "0")), dQ_all(all)$(settles and ", a(a_)" or "")
-  {
-    come(my, from$(settles and "" or ", a_"));
+  {$(first_come and "" or "\n    come(my, from" .. (settles and "" or ", a_") .. ");")
   }
 % else
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
@@ -138,10 +139,11 @@ $(own_sums)#pragma unroll
 //: lay_sums -- the first that there are
 template <class Acc> __device__ __forceinline__ void lay_sums(float *to, const Acc &dQ$(partial and ", i32 some" or ""))
 {
+  quad *const sums = (quad *)to + thread_id() % 32; // by a pointer to single numbers the compiler stores these one by one
 #pragma unroll
   for (i32 c = 0; c < Acc::C; c += 2)
-$(partial and "    if (c / 2 * 8 < some)\n  " or "")    *(quad *)(to + (c / 2 * 32 + thread_id() % 32) * 4) = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
-                                                            __float_as_uint(dQ.at[1][c]), __float_as_uint(dQ.at[1][c + 1])}};
+$(partial and "    if (c / 2 * 8 < some)\n  " or "")    sums[c / 2 * 32] = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]), __float_as_uint(dQ.at[1][c]),
+                         __float_as_uint(dQ.at[1][c + 1])}};
 }
 
 //: end_dQ -- its product is done: it is added to the sums of the n-th tile but one, and the dS laid meanwhile, of the n-th tile,
@@ -203,7 +205,10 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
 //: clear_sums -- $(settles and "no sums, for who adds first lays them down" or lays and "dQ = 0 of a tile that sees no key" or "dQ = 0 of a tile")$(ordered and "; nobody has added to it, and no block has begun" or "")
 __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or lays and ", bool has_keys" or ""))
 {
-% if ordered then
+% if first_come then
+  if (thread_id() == 0)
+    counts[4 + number] = 0;
+% elseif ordered then
   if (thread_id() < $(paired and "adders" or "sharers"))
     counts[4 + number * $(paired and "adders" or "sharers") + thread_id()] = 0;
 % end

@@ -156,7 +156,7 @@ EMU_CALL void emu_copy_box_to_all(unsigned to, const void *map, unsigned long lo
 EMU_CALL void emu_store_box(const void *map, unsigned long long low, unsigned long long high, unsigned from);
 EMU_CALL void emu_copy_bulk(unsigned to, const void *from, int bytes, unsigned barrier);
 EMU_CALL void emu_await_count(const int *from, int n, int or_more);
-EMU_CALL void emu_count_up(int *to);
+EMU_CALL void emu_count_up(int *to, int x);
 EMU_CALL void emu_reduce_bulk(float *to, unsigned from, int bytes);
 void emu_store_commit(void);
 void emu_store_wait(void);
@@ -470,7 +470,17 @@ TWIN void pin(float &, float &)
 }
 TWIN void count_up(int *to)
 {
-  emu_count_up(to);
+  emu_count_up(to, 1);
+}
+TWIN void count_up_by(int *to, int x)
+{
+  emu_count_up(to, x);
+}
+TWIN int come_to(int *to, int x)
+{
+  const int before = emu_atomic_add(to, x);
+  emu_await_count(to, before + x, 1); // what came before is known from now on
+  return before;
 }
 TWIN void store_wait()
 {

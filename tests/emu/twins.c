@@ -220,12 +220,12 @@ void emu_await_count(const int32_t *from, int32_t n, int or_more)
     emu_hot_state->await_count(from, n, or_more, PC);
 }
 
-void emu_count_up(int32_t *to);
-void emu_count_up(int32_t *to)
+void emu_count_up(int32_t *to, int32_t x);
+void emu_count_up(int32_t *to, int32_t x)
 {
   if (!takes_atomic((uintptr_t)to, PC))
     return;
-  ++*to;
+  *to = (int32_t)((uint32_t)*to + (uint32_t)x);
   emu_hot_state->counted(to);
 }
 
