@@ -241,6 +241,26 @@ static void wins_over_all_kinds(void **state)
   wins("fwd:Br32", "fwd:Br32");
 }
 
+/* What is far ahead of all has no rival, and no race: that of another kernel's own configs does not pass over
+ * it. */
+static void wins_without_a_rival(void **state)
+{
+  (void)state;
+  fat_record *alone = add("fwd:Br16", 0.8, 0), *first = add("fwd_ws:Br64", 1, 0),
+             *second = add("fwd_ws:Br128", 1.1, 0);
+  snprintf(first->kernel, sizeof first->kernel, "fwd_ws");
+  snprintf(second->kernel, sizeof second->kernel, "fwd_ws");
+  timed(first);
+  timed(second);
+  wins("fwd:Br16", "");
+  wins("fwd:Br16", "fwd_ws:Br64");
+  fat_record *slow = add("fwd:Br32", 1.2, 0);
+  timed(slow); /* a race with its kernel, in which it was not near enough to be */
+  wins("fwd_ws:Br64", "");
+  alone->id = slow->id + 1; /* it came later */
+  wins("fwd:Br16", "");
+}
+
 /* Medians of many samples lie closer to the truth than the samples to each other. */
 static void noise_is_that_of_medians(void **state)
 {
@@ -304,6 +324,7 @@ int main(void)
       cmocka_unit_test_setup(due_once, begin),
       cmocka_unit_test_setup(due_again_for_kinds, begin),
       cmocka_unit_test_setup(wins_over_all_kinds, begin),
+      cmocka_unit_test_setup(wins_without_a_rival, begin),
       cmocka_unit_test_setup(due_with_newcomers, begin),
       cmocka_unit_test_setup(ties_of_a_race, begin),
       cmocka_unit_test_setup(noise_is_that_of_medians, begin),

@@ -80,9 +80,11 @@ static bool preferred(const fat_record *a, const fat_record *b, const char *incu
 const fat_record *fat_winner_find(const fat_records *records, const char *incumbent)
 {
   const fat_record *best = fat_winner_fastest(records, NULL, fat_winner_yardstick(records, NULL), NULL),
-                   *last = fat_records_newest(records, NULL, fat_records_is_timed), *winner;
+                   *last = best ? fat_records_newest(records, best->kernel, fat_records_is_timed) : NULL,
+                   *winner;
   /* What was there before a race and not near enough to be in it does not win by its time from then: a budget
-   * may have ended before it got a race. */
+   * may have ended before it got a race. A race without its kernel is another kernel's own, and says nothing
+   * of what was so far ahead that it had no rival. */
   if (best && last && last->id > best->id && !fat_records_is_timed(best))
     best = last;
   if (best && fat_records_is_timed(best)) /* times of one race say more than clocks; of two, less */
