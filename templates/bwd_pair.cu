@@ -8,19 +8,19 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts)$(ta
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  $(ends_cleared)clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")
+  $(ends_cleared)clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")$(first_come and "\n  clear_unseen(a, rows(a, " .. tile_head .. "), " .. tile_row .. ");" or "")
 }
 
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dV_map$(take_ends))
 {
-  const quarter_of_dQ<0> own(dQ_all$(settles and ", a, my, from" or ""));
+  const quarter_of_dQ<0> own(dQ_all$(first_come and ", a" or settles and ", a, my, from" or ""));
   acc<Bc, Dv> dV = {};
   if (from.steps > 0) {
     row_step of(from);
     rounded<Br> $(W_and)P;
     i32 last_tile = 0;
-    await_last();                                       // $(settles and "nobody has counted\n    settle_unseen(own, from);" or "dQ is 0")
+    await_last();                                       // $(settles and "nobody has counted" or "dQ is 0")$(settles_unseen and "\n    settle_unseen(own, from);" or "")
     wait(K_full, 0);
     const K_rows K(K_of(0));
     for (i32 n = 0; n < from.steps; n++) {
@@ -54,13 +54,13 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
 __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dK_map$(take_ends))
 {
-  const quarter_of_dQ<1> own(dQ_all$(settles and ", a, my, from" or ""));
+  const quarter_of_dQ<1> own(dQ_all$(first_come and ", a" or settles and ", a, my, from" or ""));
   acc<Bc, D> dK = {};
   if (from.steps > 0) {
     row_step of(from);
     rounded<Br> P;                                      // then dS
     i32 last_tile = 0;
-    await_last();$(settles and "\n    settle_unseen(own, from);" or "")
+    await_last();$(settles_unseen and "\n    settle_unseen(own, from);" or "")
     see_full(K_full, 0);
     wait(V_full, 0);
     const V_rows V(V_of(0));
@@ -104,7 +104,7 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(ordered and " keep_turns(a, counts, my, from);" or "")
+    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(first_come and " keep_comers(a, counts, from);" or ordered and " keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
     if (own_group() == 0)

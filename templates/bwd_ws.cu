@@ -105,7 +105,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     $(stays and "produce_all" or "produce")(a$(stays and and_lists or ""), LD_all$(stays and "" or ", my, from"), Q_map, K_map, V_map, dO_map$(stays and and_counts or placed and ", bias_map" or ""));
-    $(ordered and (first_come and "keep_comers" or "keep_turns") .. "(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
+    $(first_come and "keep_comers(a, counts" .. (stays and "" or ", from") .. ");" or ordered and "keep_turns(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
   } else {
     registers_more<$(consumer_registers)>();
     $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map" .. and_ends .. ")");

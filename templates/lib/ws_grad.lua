@@ -61,10 +61,8 @@ local function own_groups(of) return of.paired and 1 or of.groups end
 local function sharers(of) return of.all // own_groups(of) end
 local function adders(of) return of.paired and 2 * sharers(of) or sharers(of) end
 
--- Numbers in device memory by which blocks that add to a tile of dQ know of each other.
-local function counts_of(of) return of.first_come and 1 or adders(of) end
--- And of the last two steps, what is said of their tiles: bytes.
-local comers_bytes = 64
+-- What is said of the last two steps of each of them where whoever comes first lays dQ down: bytes.
+local function comers(of) return of.first_come and 64 * sharers(of) or 0 end
 
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * sharers(of) or 0 end
@@ -99,7 +97,7 @@ function ws.places(c, p, of)
   at.LD = at.lots + (of.lots and 2 * 2 * of.groups * ceil_div(c.Br, 64) * 2048 or 0)
   at.steps = at.LD + of.Q * 8 * c.Br
   at.comers = at.steps + (of.tells and of.Q * step_bytes or 0)
-  at.signals = at.comers + (of.first_come and comers_bytes or 0)
+  at.signals = at.comers + comers(of)
   at.last = at.signals + 8 * (P_signals(of) + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
   if of.stays then at.last = at.told + keys * told_bytes(p, of) end
@@ -272,7 +270,7 @@ function ws.recipe(name, c, p, of, entry)
   if of.first_come or p.uneven and (of.last_first or p.has.det and draws(of)) then valid = string.format("%svalid max(%s%s-6*SMs+1,449-k)\n", valid, of.paired and "2*" or "", blocks) end
   local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
     c.Br * ws.boxes(p.d) * 128)
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * counts_of(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts .. ends)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "

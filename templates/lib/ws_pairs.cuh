@@ -51,7 +51,14 @@ template <i32 group> struct quarter_of_dQ {
   static constexpr i32 $(ordered and "which = group, " or "")width = group == 0 || boxes == 4 ? 64 : 32;
   float *dQ_all;
   i32 column;
-% if settles then
+% if first_come then
+  static constexpr i32 row = 0;
+  const call &a;
+  __device__ __forceinline__ quarter_of_dQ(float *all, const call &a_)
+      : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width), a(a_)
+  {
+  }
+% elseif settles then
   static constexpr i32 row = 0;
   const call &a;
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
@@ -132,7 +139,7 @@ template <class Quarter, class Acc> __device__ __forceinline__ void end_quarter(
     barrier_arrive(free);
     barrier_arrive_there(peer_place(free, 1 - own_rank()));
   }
-  $(settles and "settle_in_turn(my, n, number, dQ);" or (ordered and "add_in_turn" or "add_to_sums") .. "(" .. (ordered and "Quarter::which, n, " or "") .. "my.sums(number), dQ);")
+  $(settles and (first_come and "settle_as_it_comes" or "settle_in_turn") .. "(my, n, number, dQ);" or (ordered and "add_in_turn" or "add_to_sums") .. "(" .. (ordered and "Quarter::which, n, " or "") .. "my.sums(number), dQ);")
 }
 
 //: last_quarter -- of the last step, with nothing beside it

@@ -205,10 +205,7 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
 //: clear_sums -- $(settles and "no sums, for who adds first lays them down" or lays and "dQ = 0 of a tile that sees no key" or "dQ = 0 of a tile")$(ordered and "; nobody has added to it, and no block has begun" or "")
 __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or lays and ", bool has_keys" or ""))
 {
-% if first_come then
-  if (thread_id() == 0)
-    counts[4 + number] = 0;
-% elseif ordered then
+% if ordered then
   if (thread_id() < $(paired and "adders" or "sharers"))
     counts[4 + number * $(paired and "adders" or "sharers") + thread_id()] = 0;
 % end
