@@ -1,15 +1,15 @@
-// ws_comers.cuh -- dQ of bwd_ws.cu and bwd_pair.cu where blocks add to a tile of Q in any order, and no launches clear and round its sums: whoever comes first
-// lays its part down, whoever comes last has the whole.
+// ws_comers.cuh -- dQ of bwd_ws.cu and bwd_pair.cu where blocks add to a tile of Q in any order, and no launches clear and round its sums:
+// whoever comes first lays its part down, whoever comes last has the whole.
 
-//: comers_place -- where it is said of the n-th step whether others came before its block (1) and come behind it (2), how many rows its tile has, how
-// far behind the first of dQ these lie, and which tile it is, where others wait for it
+//: comers_place -- where it is said of the n-th step whether others came before its block (1) and come behind it (2), how many rows its tile
+// has, how far behind the first of dQ these lie, and which tile it is, where others wait for it
 __device__ __forceinline__ u32 comers_place(i32 n, i32 which = 0)
 {
   return shared_address(shared_memory()) + at_comers + 32 * (step_of<2>(n).slot * sharers + which);
 }
 
-//: comers -- who comes to the tiles of Q of a block's steps$(paired and ", of each warpgroup apart, which adds to columns of its own" or ""). Of each a number in device memory counts those that have come, and in its
-// upper half those that have laid down or added their part
+//: comers -- who comes to the tiles of Q of a block's steps$(paired and ", of each warpgroup apart, which adds to columns of its own" or "")
+// Of each a number in device memory counts those that have come, and in its upper half those that have laid down or added their part
 % local and_which, of_which = paired and " + which" or "", paired and ", which" or ""
 % local many = paired and "adders" or "sharers"
 struct comers {
@@ -31,8 +31,10 @@ struct comers {
         count_up_by(count(tile), one_done);
     }
   }
-  // A block comes to a tile when all it waits for before that has come: the step before is let. If it must wait, it first has all its
-  // own steps counted. To count takes as long as all sums of the SM are on their way, so it is done two steps late, while the number comes.
+  // A block comes to a tile only when the step before is let: from then on it waits for no other block until its part is there, so no two wait for
+  // each other.$(paired and " Of its pair it awaits dS, which waits for tiles before this one alone: all pairs go the same way." or "")
+  // If it must wait, it first has all its own steps counted. To count takes as long as all sums of the SM are on their way, so it is done two
+  // steps late, while the number comes.
   __device__ __forceinline__ void come(const call &a, const row_steps &from)
   {
     row_step of(from);
