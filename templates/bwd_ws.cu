@@ -22,7 +22,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   await_keys(from);
   if (from.steps > 0) {
-    const share_of_dQ share(me, dQ_all$((lays or settles) and ", my, from, a" or ""));$(settles_unseen and "\n    settle_unseen(share, from);" or "")
+    const share_of_dQ share(me, dQ_all$((lays or settles) and ", my, from, a" or ""));$(settles_by_keys and "\n    settle_unseen(share, from);" or "")
     i32 last_tile = -1;
     rounded<Br> P, dS;                                  // as products read them
     $(own_step) of(from);

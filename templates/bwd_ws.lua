@@ -127,10 +127,11 @@ end
 -- Whether it gains at d 128 that the next Q is sent for before S starts (E = 2), with K in registers, beside S = 1 in the mean of normal and wide scores: 3 and 4 % less
 -- at 1,024 to 16,384 keys, full, 2 to 7 causal. Beside E = 1 it takes 1 to 3 % less at d 64 where blocks stay, under a window and with det, too, 2 to 5 at d 96;
 -- level in ragged batches, 3 % more with ALiBi and where the last keys come first (T = 3) at d 64.
-local function frees_well(p) return p.d > 96 and p.q >= 1024 and p.k >= 1024 and plain(p) and not (p.by_batch or p.has.w or p.has.iv) end
+local function is_wide_and_long(p) return p.d > 96 and p.q >= 1024 and p.k >= 1024 and not (p.by_batch or p.has.w or p.has.iv) end
+local function frees_well(p) return plain(p) and is_wide_and_long(p) end
 
 -- The same with det beside S = 1 at d 128, from 2,048 keys on, full and causal.
-local function frees_in_order(p) return orders_plainly(p) and p.d > 96 and p.q >= 1024 and p.k >= 1024 and not (p.by_batch or p.has.iv) end
+local function frees_in_order(p) return orders_plainly(p) and is_wide_and_long(p) end
 
 -- Whether a head has one tile of keys, so that its block has all of dQ: of 34 shapes by lot within 1 to 14 % of the best that was timed (H200), of 12 more of d 128
 -- with LSE and D loaded ahead (E = 1) within 0 to 7, where K in registers takes 2 to 22 % more.

@@ -158,6 +158,9 @@ static const char *const names[] = {
     "end_stores",
     "settle_dQ",
     "settle_unseen",
+    "give_part",
+    "take_sums",
+    "store_whole",
     "clear_sums",
     "make_LD",
     "bring_all_biases",
@@ -187,6 +190,7 @@ static void every_call_is_missed(void **state)
 #define RING       "templates/lib/ring.cuh"
 #define GRAD       "templates/lib/ws_grad.cuh"
 #define STAYS      "templates/lib/ws_stays.cuh"
+#define SETTLES    "templates/lib/ws_settle.cuh"
 #define WS         "templates/lib/ws.cuh"
 #define TAILS      "templates/lib/ws_tails.cuh"
 #define TOLD       "templates/lib/ws_steps_told.cuh"
@@ -330,13 +334,13 @@ static const defect defects[] = {
      EMU_UNINITIALISED, SUMS, "reduce_add4("},
     {COMERS, "before < others ? min(before, 1) : others", "min(before, 1)", LOOSE, EMU_RACE, SUMS,
      "reduce_add4("},
-    {COMERS, "count_up_by(count(tile), one_done);", "", LOOSE, EMU_DEADLOCK, FIRST_COME, "await_reached("},
+    {COMERS, "count_up(count(tile), one_done);", "", LOOSE, EMU_DEADLOCK, FIRST_COME, "await_reached("},
     {COMERS, "before < others ? u32(tile) : u32(-1)", "u32(-1)", LOOSE, EMU_DEADLOCK, FIRST_COME,
      "await_reached("},
     {COMERS, "u32(before > 0)", "0u", LOOSE_CUT, WRONG, NULL, NULL},
     {COMERS, "seen.last - seen.first - 1", "seen.last - seen.first", LOOSE_CUT, WRONG, NULL, NULL},
     {COMERS, "clear_unseen(a, rows(a", "if (false) clear_unseen(a, rows(a", FEW, WRONG, NULL, NULL},
-    {MET, "count_up_by(count(tile), one_done);", "", PAIRED, EMU_DEADLOCK, FIRST_COME, "await_reached("},
+    {MET, "count_up(count(tile), one_done);", "", PAIRED, EMU_DEADLOCK, FIRST_COME, "await_reached("},
     {MET, "+ own_rank() * sharers + which_", "+ which_", PAIRED, WRONG, NULL, NULL},
     {MET, "clear_unseen(a, rows(a", "if (false) clear_unseen(a, rows(a", SIGHTLESS, WRONG, NULL, NULL},
     /* of columns that K has not */
@@ -370,7 +374,7 @@ static const defect defects[] = {
     {HALVES, "(k * 128 + thread_id() % 128) * 16", "(k * 128 + thread_id() % 64) * 16", WIDE, EMU_RACE, STEPS,
      "put16("},
     /* sums of a block's own: begun, and ended; tiles of keys that come while the last ones are read */
-    {OWN, "!my.is_first", "true", F16, EMU_UNINITIALISED, STAYS, "sums[c / 2 * 32]"},
+    {OWN, "!my.is_first", "true", F16, EMU_UNINITIALISED, SETTLES, "sums[c / 2 * 32]"},
     {OWN, "tile >= my.ended", "true", F16, WRONG, NULL, NULL},
     {OWN, "keys_place_of(round).slot * consumers + group", "group", F16, EMU_RACE, WS, "wgmma<0>("},
     /* tiles of keys that are drawn: each once; whose K a last dQ is of; dK stored when all is in it */

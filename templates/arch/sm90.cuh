@@ -147,14 +147,8 @@ __device__ __forceinline__ bool has_reached(const i32 *from, i32 n)
   return x >= n;
 }
 
-//: count_up -- adds 1 to a number in device memory, behind all that this thread has done and waited for [red.release.gpu]
-__device__ __forceinline__ void count_up(i32 *to)
-{
-  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(to) : "memory");
-}
-
-//: count_up_by -- adds x to a number in device memory, as above
-__device__ __forceinline__ void count_up_by(i32 *to, i32 x)
+//: count_up -- adds to a number in device memory, behind all that this thread has done and waited for [red.release.gpu]
+__device__ __forceinline__ void count_up(i32 *to, i32 x = 1)
 {
   asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
 }

@@ -28,7 +28,7 @@ struct comers {
       wait(added + at.slot * sharers$(and_which), at.parity);
       const i32 tile = i32(get4(comers_place(told$(of_which)) + 16));
       if (tile >= 0)
-        count_up_by(count(tile), one_done);
+        count_up(count(tile), one_done);
     }
   }
   // A block comes to a tile only when the step before is let: from then on it waits for no other block until its part is there, so no two wait for
@@ -84,38 +84,16 @@ $(paired and "template <class Share, class Acc> " or "")__device__ __forceinline
   const step_of<2> at(n);
   wait(turn + at.slot * sharers$(and_which), at.parity);
   const quad said = get16(comers_place(n$(of_which)));
-  const bool is_first = (said.at[0] & 1) == 0, is_last = (said.at[0] & 2) == 0;
-  if (!is_first && !is_last)
-    $(partial and "add_some_to_sums(my.sums(number), dQ, my.some())" or "add_to_sums(my.sums(number), dQ)");
-  else if (!is_last)
-    lay_sums(my.sums(number), dQ$(partial and ", my.some()" or ""));
+  const bool others_came = said.at[0] & 1, others_come = said.at[0] & 2;
+  if (others_come)
+    give_part(my, number, dQ, others_came);
   else {
-    if (!is_first)
+    if (others_came)
       take_sums(my.sums(number), dQ$(partial and ", my.some()" or ""));
-    const i32 row = my.row + warp_of() % 4 * 16 + thread_id() % 32 / 4, column = my.column + thread_id() % 4 * 2;
-    elem *const to = (elem *)my.a.dQ.data + i64(u64(said.at[3]) << 32 | said.at[2]) + column;
-#pragma unroll
-    for (i32 r = 0; r < dQ.R; r++)
-#pragma unroll
-      for (i32 c = 0; c < dQ.C; c += 2)
-        if (row + r * 8 < i32(said.at[1]) && ($(partial and "" or "Ds == D || ")my.column + c / 2 * 8 < D))
-          *(u32 *)(to + i64(row + r * 8) * my.a.dQ.n + c / 2 * 8) = pack_$(dtype)($(scale_of_my) * dQ.at[r][c], $(scale_of_my) * dQ.at[r][c + 1]);
+    store_whole(my, dQ, (elem *)my.a.dQ.data + i64(u64(said.at[3]) << 32 | said.at[2]), 0, i32(said.at[1]));
   }
   warp_sync();
   release(added + at.slot * sharers$(and_which));
-}
-
-//: take_sums -- those of all before it
-template <class Acc> __device__ __forceinline__ void take_sums(const float *from, Acc &dQ$(partial and ", i32 some" or ""))
-{
-  const quad *const sums = (const quad *)from + thread_id() % 32;
-#pragma unroll
-  for (i32 c = 0; c < Acc::C; c += 2) {
-    const quad x = $(partial and "c / 2 * 8 >= some ? quad{} : " or "")sums[c / 2 * 32];
-#pragma unroll
-    for (i32 y = 0; y < 4; y++)
-      dQ.at[y / 2][c + y % 2] += __uint_as_float(x.at[y]);
-  }
 }
 
 //: clear_unseen -- dQ = 0 of a tile of Q that sees no key, to which nobody comes

@@ -138,7 +138,7 @@ $(frees_early and "" or "  release_Q(n - 1);\n")  set_P(S, a, of.$(at_of)(a), my
   if (own.is_first(n)) {
     share.turn_to(own);
     leave_keys(from.round - 1);
-%  if settles_unseen then
+%  if settles_by_keys then
     settle_unseen(share, from);
 %  end
   }

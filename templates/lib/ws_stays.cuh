@@ -1,6 +1,6 @@
-// ws_stays.cuh -- bwd_ws.cu's blocks that stay: which tiles of keys they do, how K and V come and go, and dQ where it is summed by
-// one block. The tiles of Q that come by are one stream, whichever keys they are for: the first step of a tile of keys makes the
-// last dQ of the tile before and stores its dK, so that products never run out between tiles. K and V of a tile come meanwhile.
+// ws_stays.cuh -- bwd_ws.cu's blocks that stay: which tiles of keys they do, and how K and V come and go. The tiles of Q that come by
+// are one stream, whichever keys they are for: the first step of a tile of keys makes the last dQ of the tile before and stores its
+// dK, so that products never run out between tiles. K and V of a tile come meanwhile.
 
 //: keys_place_of -- of K and V of the n-th tile of keys of a block
 typedef step_of<keys_tiles> keys_place_of;
@@ -200,7 +200,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   own_tasks own(a, K_full);
   share_of_dQ share(me, dQ_all, own);
-% if settles_unseen then
+% if settles_by_keys then
   settle_unseen(share, own.from);
 % end
   i32 n = 0, last_tile = -1;
@@ -227,58 +227,4 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
   last_dQ(share, n, last_tile);                         // dK is there, too
   store_dK(dK, a, own.from.round - 1, me, dK_map);
   end_stores();
-}
-
-//: settle_dQ -- dQ of a tile from the keys of a tile: laid down, added, or with all before it the whole
-$(paired and "template <class Share, class Acc> " or "")__device__ __forceinline__ void settle_dQ(const $(paired and "Share" or "share_of_dQ") &my, i32 number, $(paired and "Acc" or "dQ_part") &dQ)
-{
-  const i32 lane = thread_id() % 32, tile = i32(u32(number) % u32(my.tiles));
-  quad *const sums = (quad *)my.sums(number) + lane;
-% local is_part, comes_later = "tile >= my.ended", "!my.is_first"
-% if both_ways then
-%   is_part, comes_later = "my.reversed ? tile >= my.ended : !my.is_first", "my.reversed ? !my.is_first : tile >= my.ended"
-% elseif last_first then
-%   is_part, comes_later = comes_later, is_part
-% end
-  if ($(is_part)) {
-    if ($(comes_later))
-      $(partial and "add_some_to_sums(my.sums(number), dQ, my.some())" or "add_to_sums(my.sums(number), dQ)");
-    else
-#pragma unroll
-      for (i32 c = 0; c < dQ.C; c += 2)
-$(partial and "        if (c / 2 * 8 < my.some())\n  " or "")        sums[c / 2 * 32] = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]), __float_as_uint(dQ.at[1][c]),
-                             __float_as_uint(dQ.at[1][c + 1])}};
-    return;
-  }
-  if ($(comes_later))
-#pragma unroll
-    for (i32 c = 0; c < dQ.C; c += 2) {
-      const quad x = $(partial and "c / 2 * 8 >= my.some() ? quad{} : " or "")sums[c / 2 * 32];
-#pragma unroll
-      for (i32 y = 0; y < 4; y++)
-        dQ.at[y / 2][c + y % 2] += __uint_as_float(x.at[y]);
-    }
-  const place at = rows(my.a, i32(u32(number) / u32(my.tiles)));
-#pragma unroll
-  for (i32 r = 0; r < dQ.R; r++) {
-    const i32 i = tile * Br + my.row + warp_of() % 4 * 16 + r * 8 + lane / 4;
-    elem *const to = at.dQ + i64(i) * at.dQn + my.column + lane % 4 * 2;
-#pragma unroll
-    for (i32 c = 0; c < dQ.C; c += 2)
-      if (i < at.nq && ($(partial and "" or "Ds == D || ")my.column + c / 2 * 8 < D))
-        *(u32 *)(to + c / 2 * 8) = pack_$(dtype)($(scale_of_my) * dQ.at[r][c], $(scale_of_my) * dQ.at[r][c + 1]);
-  }
-}
-
-//: settle_unseen -- dQ = 0 of the tiles of Q that see no key: under a causal mask, where keys are fewer, they come first$(stays and not owns and ". A block may have drawn none" or "")
-$(paired and "template <class Share> " or "")__device__ __forceinline__ void settle_unseen(const $(paired and "Share" or "share_of_dQ") &my, const row_steps &from)
-{
-% local first = both_ways and "first" or "from.visit.first"
-% if both_ways then
-  const i32 first = my.reversed ? -from.visit.last : from.visit.first;
-% end
-  for (i32 x = 0; my.is_first$(stays and not owns and " && from.steps > 0" or "") && x < $(first) * (my.a.h / my.a.hk); x++) {
-    $(paired and "acc<Bc, Share::width>" or "dQ_part") none = {};
-    settle_dQ(my, (from.head + x / $(first)) * from.tiles + x % $(first), none);
-  }
 }

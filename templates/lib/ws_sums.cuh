@@ -8,17 +8,15 @@ struct share_of_dQ {
   static constexpr i32 width = $(turned and "Br" or columns and (partial and "64 * boxes" or "Ds") .. " / consumers" or "Ds");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
-% if first_come then
+% if settles and not owns then
   const call &a;
-% elseif lays or settles and not owns then
+% end
+% if not owns and (lays or settles_by_keys) then
 %  if last_first then
   // Blocks of a head come one after another, those of the last keys first: who comes first at a tile of Q, which sees no later keys, lays
   // its part down$(settles and ", and those of the first keys round the whole" or "").$(both_ways and " Of the last heads it is the other way round." or "")
 %  else
   // Those of the first keys lay their part down, and those of the last keys round the whole.
-%  end
-%  if settles then
-  const call &a;
 %  end
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
 %  if settles or both_ways then
@@ -56,7 +54,7 @@ struct share_of_dQ {
     dQ_all = own_sums + i64(i32(block_id()) * (a.h / a.hk) - own.my.head) * tiles * (Br * Ds);
     is_first = own.my.j0 == 0;
     ended = own.my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, own.my.head), own.my.j0 + Bc).first : tiles;
-%  elseif lays or settles_unseen then
+%  elseif lays or settles_by_keys then
     come(own.my, own.from$(settles and "" or ", own.a"));
 %  end
   }

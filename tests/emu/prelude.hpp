@@ -468,11 +468,7 @@ TWIN bool has_reached(const int *from, int n)
 TWIN void pin(float &, float &)
 {
 }
-TWIN void count_up(int *to)
-{
-  emu_count_up(to, 1);
-}
-TWIN void count_up_by(int *to, int x)
+TWIN void count_up(int *to, int x = 1)
 {
   emu_count_up(to, x);
 }
