@@ -8,7 +8,7 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts)$(ta
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  $(ends_cleared)clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")$(first_come and "\n  clear_unseen(a, rows(a, " .. tile_head .. "), " .. tile_row .. ");" or "")
+  $(ends_cleared)clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")
 }
 
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
@@ -104,7 +104,7 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(first_come and " keep_comers(a, counts, from);" or ordered and " keep_turns(a, counts, my, from);" or "")
+    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(ordered and " keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
     if (own_group() == 0)

@@ -3,7 +3,7 @@ local parts = include "lib/ws_parts.lua"
 local simt, ws, slopes_from = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/slopes.lua".from
 
 local function of(c)
-  return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1, settles = c.T >= 2, last_first = c.T == 3, first_come = c.T == 4, parts = c.G }
+  return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1, settles = c.T >= 2, last_first = c.T == 3, parts = c.G }
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- Whether it gains that the first pair lays dQ down and the last rounds it (T = 2), ms without and with it, H200, bf16: 512 keys d 256 full 0.537 and 0.523,
@@ -36,14 +36,13 @@ return {
     -- M = 1 against the best without (H200, bf16, N = 2048 to 16k, raced): d 256 2 to 4 % faster on normal data, -4 to 2 % in the mean with
     -- wide scores, which take less power; d 192 -2 to 3 % faster, 1 to 4 % slower in the mean (bench/results/h200-shared.tsv).
     { "M", { 0, 1 }, "1 = of each tile of Q and dO either block copies half, for both", unsaid = 0 },
-    { "T", { 0, 2, 3, 4 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 2 = laid down by the first pair that adds and rounded by the last, 3 = the same, and under a mask the last keys come first, 4 = laid down by whichever pair comes first, and rounded by whichever comes last", unsaid = 0 },
+    { "T", { 0, 2, 3 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 2 = laid down by the first pair that adds and rounded by the last, 3 = the same, and under a mask the last keys come first", unsaid = 0 },
     { "G", { 1, 2, 4, 8 }, "pairs that have two tiles of keys together, each some of their steps, the last of which has the sums of all", unsaid = 1 },
   },
   constraints = {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
-    { function(c, p) return c.T ~= 4 or not p.has.det end, "which pair comes first hangs on chance" },
-    { function(c, p) return c.T == 0 or c.T == 4 or not p.cut.left end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
+    { function(c, p) return c.T == 0 or not p.cut.left end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
     { function(c, p) return c.T ~= 3 or p.uneven and not p.has.det end, "without a mask either way is the same, and det has that order" },
     { function(c, p) return c.G == 1 or c.T == 0 and parts.can_be(p) end, "steps are parted among pairs that need no lists, and add in any order" },
     { function(c, p) return c.Z == 1 or not p.has.det and (p.uneven or c.T == 2) end, "tiles differ in length only under a mask; in order as many heads begin together as L2 has room for" },

@@ -116,13 +116,15 @@ local function rounds_last_first(p, g)
   return rounds_plainly(p) and p.uneven and has_tiles(p, g, 8) and p.k > above and p.k <= most
 end
 
--- Whether it gains that whichever block comes first lays dQ down and whichever comes last rounds it (T = 4), beside the best of the others: d 128 causal 1, 2 and 4 % less
--- time at 512, 768 and 1,024 keys, full 4, 2 and none, d 96 causal 2 % at 1,024; full it takes 2 % more there, d 64 3 %, d 128 at 2,048 keys, causal, 6 %.
+-- Whether it gains that whichever block comes first lays dQ down and whichever comes last rounds it (T = 4), beside the best of the others, less time in the mean
+-- of normal and wide scores: d 128 causal 3, 5, 6 and 2 % at 512, 768, 1,024 and 1,536 keys, with 32 heads begun together (with eight 1 to 3 % less of that), level at
+-- 2,048; full 7, 5, 3 and 0 %; windows of 1,024 3 and 2 %; d 96 causal 6, full 2 % at 1,024. d 64 takes 1 to 5 % more.
 local function rounds_as_it_comes(p, g)
-  if not rounds_plainly(p) or p.d <= 64 or not has_tiles(p, g, 8) or p.k <= 384 then return false end
-  if p.uneven then return p.k <= 1280 and (p.d > 96 or p.k > 832) end
-  return p.d > 96 and p.k <= 896
+  if not plain(p) or p.by_batch or p.d <= 64 or not has_tiles(p, g, 8) or p.k <= 384 then return false end
+  if p.has.w then return p.d > 96 and stays_well(p, g) end
+  return p.k <= (p.uneven and 1536 or 1280) and (p.d > 96 or p.k > 832)
 end
+local function rounds_evenly(p, g) return not p.uneven and rounds_as_it_comes(p, g) end
 
 -- Whether it gains at d 128 that the next Q is sent for before S starts (E = 2), with K in registers, beside S = 1 in the mean of normal and wide scores: 3 and 4 % less
 -- at 1,024 to 16,384 keys, full, 2 to 7 causal. Beside E = 1 it takes 1 to 3 % less at d 64 where blocks stay, under a window and with det, too, 2 to 5 at d 96;
@@ -194,7 +196,7 @@ return {
     { "t", { 2, 3 }, "tiles of dS in shared memory" },
     { "S", { 0, 1 }, "S of a tile starts 0 = in its own step, 1 = in the step before, beside dQ and dK" },
     { "R", { 0, 1 }, "dQ is added to its sums 0 = from shared memory, by copies, 1 = from registers" },
-    { "Z", { 1, 2, 4, 8, 64 }, "heads whose tiles start together, the longest first" },
+    { "Z", { 1, 2, 4, 8, 16, 32, 64 }, "heads whose tiles start together, the longest first" },
     { "O", { 0, 1 }, "dV starts 0 = when all of P is there, beside dP, 1 = slice by slice, as P comes, and dP behind it", unsaid = 0 },
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1, 2 }, "1 = LSE and D are loaded while S and dP are awaited, 2 = and a tile of Q is free before the next S starts, and dQ is added at one address", unsaid = 0 },
@@ -235,7 +237,7 @@ return {
     { function(c, p) return c.G == 1 or c.H == 0 and c.T == 0 and parts.can_be(p) end,
       "a tile's steps are parted among blocks that do not stay, need no lists, and add in any order" },
     { function(c, p) return c.G == 1 or c.R == 1 end, "of parted tiles few forms were tried" },
-    { function(c, p) return c.Z == 1 or not p.has.det and (p.uneven or c.T == 2) end, "tiles differ in length only under a mask; in order as many heads begin together as L2 has room for" },
+    { function(c, p) return c.Z == 1 or not p.has.det and (p.uneven or c.T == 2 or c.T == 4) end, "tiles differ in length only under a mask; in order as many heads begin together as L2 has room for" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
   shared = shared,
@@ -267,7 +269,8 @@ return {
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, parted = true },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, H = 1, most = 96, meant = has_one_tile },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 128, meant = has_one_tile },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, T = 4, most = 128, meant = rounds_as_it_comes },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, T = 4, most = 128, Z = { 1 }, meant = rounds_evenly },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, T = 4, most = 128, Z = { 32 }, meant = rounds_as_it_comes },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, T = 2, most = 128, Z = { 64 }, meant = rounds_loosely },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 3, most = 64, Z = { 64 }, meant = rounds_last_first },

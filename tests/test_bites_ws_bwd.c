@@ -71,7 +71,6 @@
 #define SHARED "bwd_pair:Br64-s2-o1-t2-Z1-M1"
 /* Three pairs, the first of which lays dQ down, the last rounds it; and tiles of rows that see no key. */
 #define SETTLED   "bwd_pair:Br64-s2-o1-t2-Z1-T2"
-#define MET       "bwd_pair:Br64-s2-o1-t2-Z1-T4"
 #define PAIRED    "bwd-bf16-b1-h1-q200-k300-d192-causal all gpu=H200 sms=6"
 #define SIGHTLESS "bwd-bf16-b1-h1-q200-k100-d192-causal all gpu=H200 sms=2"
 #define ABREAST   "bwd-bf16-b1-h1-q130-k500-d192 all gpu=H200 sms=8"
@@ -84,8 +83,9 @@ static const struct {
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* Without an order. */
-#define LOOSE     "bwd-f16-b1-h1-q130-k500-d64 all gpu=H200 sms=4"
-#define LOOSE_CUT "bwd-f16-b2-h1-q300-k300-d64-causal all gpu=H200 sms=4"
+#define LOOSE       "bwd-f16-b1-h1-q130-k500-d64 all gpu=H200 sms=4"
+#define LOOSE_HEADS "bwd-f16-b1-h2k1-q130-k500-d64 all gpu=H200 sms=4"
+#define LOOSE_CUT   "bwd-f16-b2-h1-q300-k300-d64-causal all gpu=H200 sms=4"
 /* The second warpgroup has but half the columns of dQ. */
 #define PARTIAL "bwd-bf16-b1-h1-q130-k150-d96 all gpu=H200 sms=2"
 
@@ -328,21 +328,18 @@ static const defect defects[] = {
     {BOTH_ENDS, "my.reversed ? tiles_behind(a, at, my, of.row_tile()) == 0 : my.j0 < Bc", "my.j0 < Bc",
      LOOSE_CUT, EMU_DEADLOCK, TURNS, "await_reached("},
     /* whoever comes first lays dQ down, and whoever comes last rounds it */
-    {COMERS, "wait(turn + at.slot * sharers, at.parity);", "", LOOSE, EMU_UNINITIALISED, FIRST_COME,
-     "get16("},
+    {COMERS, "wait(turn + at.slot, at.parity);", "", LOOSE, EMU_UNINITIALISED, FIRST_COME, "get16("},
     {COMERS, "before < others ? min(before, 1) : others", "before < others ? 0 : others", LOOSE,
      EMU_UNINITIALISED, SUMS, "reduce_add4("},
     {COMERS, "before < others ? min(before, 1) : others", "min(before, 1)", LOOSE, EMU_RACE, SUMS,
      "reduce_add4("},
-    {COMERS, "count_up(count(tile), one_done);", "", LOOSE, EMU_DEADLOCK, FIRST_COME, "await_reached("},
+    {COMERS, "count_up(counts + tile, one_done);", "", LOOSE, EMU_DEADLOCK, FIRST_COME, "await_reached("},
     {COMERS, "before < others ? u32(tile) : u32(-1)", "u32(-1)", LOOSE, EMU_DEADLOCK, FIRST_COME,
      "await_reached("},
     {COMERS, "u32(before > 0)", "0u", LOOSE_CUT, WRONG, NULL, NULL},
     {COMERS, "seen.last - seen.first - 1", "seen.last - seen.first", LOOSE_CUT, WRONG, NULL, NULL},
     {COMERS, "clear_unseen(a, rows(a", "if (false) clear_unseen(a, rows(a", FEW, WRONG, NULL, NULL},
-    {MET, "count_up(count(tile), one_done);", "", PAIRED, EMU_DEADLOCK, FIRST_COME, "await_reached("},
-    {MET, "+ own_rank() * sharers + which_", "+ which_", PAIRED, WRONG, NULL, NULL},
-    {MET, "clear_unseen(a, rows(a", "if (false) clear_unseen(a, rows(a", SIGHTLESS, WRONG, NULL, NULL},
+    {COMERS, "if (tile == from.opening)", "if (tile == from.visit.first)", LOOSE_HEADS, WRONG, NULL, NULL},
     /* of columns that K has not */
     {HELD, "min(width, Ds - column)", "width", PARTIAL, EMU_OUT_OF_BOUNDS, SUMS, "reduce_add4("},
     /* parted tiles: which steps a block has, whose sums are laid where, and who adds them up, when */

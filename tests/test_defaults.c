@@ -252,9 +252,11 @@ static void sums_are_made_as_tiles_are_many(void **state)
                {"bwd_ws", "bwd-bf16-b16-h16-q1024-k1024-d128-causal", 4},
                {"bwd_ws", "bwd-bf16-b8-h16-q2048-k2048-d128-causal", 0},
                {"bwd_ws", "bwd-bf16-b32-h16-q512-k512-d128", 4},
-               {"bwd_ws", "bwd-bf16-b16-h16-q1024-k1024-d128", 0},
+               {"bwd_ws", "bwd-bf16-b16-h16-q1024-k1024-d128", 4},
+               {"bwd_ws", "bwd-bf16-b8-h16-q2048-k2048-d128", 0},
                {"bwd_ws", "bwd-bf16-b16-h21-q1024-k1024-d96-causal", 4},
-               {"bwd_ws", "bwd-bf16-b16-h16-q1024-k1024-d128-causal-w300.0", 0},
+               {"bwd_ws", "bwd-bf16-b8-h16-q2048-k2048-d128-causal-w1023.0", 4},
+               {"bwd_ws", "bwd-bf16-b8-h32-q2048-k2048-d64-causal-w1023.0", 0},
                {"bwd_ws", "bwd-bf16-b8-h16-q2048-k2048-d128-det", 1},
                {"bwd_ws", "bwd-bf16-b4-h12-q1024-k1024-d64-causal-det", 2},
                {"bwd_ws", "bwd-bf16-b1-h32-q16384-k16384-d64-causal-det", 0}};

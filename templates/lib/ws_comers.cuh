@@ -1,40 +1,33 @@
-// ws_comers.cuh -- dQ of bwd_ws.cu and bwd_pair.cu where blocks add to a tile of Q in any order, and no launches clear and round its sums:
-// whoever comes first lays its part down, whoever comes last has the whole.
+// ws_comers.cuh -- dQ of bwd_ws.cu where blocks add to a tile of Q in any order, and no launches clear and round its sums: whoever comes first
+// lays its part down, whoever comes last has the whole.
 
 //: comers_place -- where it is said of the n-th step whether others came before its block (1) and come behind it (2), how many rows its tile
 // has, how far behind the first of dQ these lie, and which tile it is, where others wait for it
-__device__ __forceinline__ u32 comers_place(i32 n, i32 which = 0)
+__device__ __forceinline__ u32 comers_place(i32 n)
 {
-  return shared_address(shared_memory()) + at_comers + 32 * (step_of<2>(n).slot * sharers + which);
+  return shared_address(shared_memory()) + at_comers + 32 * step_of<2>(n).slot;
 }
 
-//: comers -- who comes to the tiles of Q of a block's steps$(paired and ", of each warpgroup apart, which adds to columns of its own" or "")
+//: comers -- who comes to the tiles of Q of a block's steps
 // Of each a number in device memory counts those that have come, and in its upper half those that have laid down or added their part
-% local and_which, of_which = paired and " + which" or "", paired and ", which" or ""
-% local many = paired and "adders" or "sharers"
 struct comers {
   static constexpr u32 one_done = 1 << 16;
   i32 *const counts;
-  i32 $(paired and "which, " or "")n, told; // $(paired and "the warpgroup; " or "")steps let; steps of which it has been counted that they are done
-  __device__ __forceinline__ $(paired and "" or "explicit ")comers(i32 *counts_$(paired and ", i32 which_" or ""))
-      : counts(counts_ + 4$(paired and " + own_rank() * sharers + which_" or "")), $(paired and "which(which_), " or "")n(0), told(0)
-  {
-  }
-  __device__ __forceinline__ i32 *count(i32 tile) const { return counts + i64(tile) * $(many); }
+  i32 n, told; // steps let; steps of which it has been counted that they are done
+  __device__ __forceinline__ explicit comers(i32 *counts_) : counts(counts_ + 4), n(0), told(0) {}
   __device__ __forceinline__ void say_done(i32 until)
   {
     for (; told < until; told++) {
       const step_of<2> at(told);
-      wait(added + at.slot * sharers$(and_which), at.parity);
-      const i32 tile = i32(get4(comers_place(told$(of_which)) + 16));
+      wait(added + at.slot, at.parity);
+      const i32 tile = i32(get4(comers_place(told) + 16));
       if (tile >= 0)
-        count_up(count(tile), one_done);
+        count_up(counts + tile, one_done);
     }
   }
   // A block comes to a tile only when the step before is let: from then on it waits for no other block until its part is there, so no two wait for
-  // each other.$(paired and " Of its pair it awaits dS, which waits for tiles before this one alone: all pairs go the same way." or "")
-  // If it must wait, it first has all its own steps counted. To count takes as long as all sums of the SM are on their way, so it is done two
-  // steps late, while the number comes.
+  // each other. If it must wait, it first has all its own steps counted. To count takes as long as all sums of the SM are on their way, so it is done
+  // two steps late; and a block asks behind that, as late as its turn allows, for what others have not laid down or added yet it would await.
   __device__ __forceinline__ void come(const call &a, const row_steps &from)
   {
     row_step of(from);
@@ -43,30 +36,28 @@ struct comers {
       const i32 i0 = of.tile * Br, tile = of.number();
       const spans seen = range(a, at, i0);
       const i32 others = seen.last - seen.first - 1;
-      const u32 found = u32(come_to(count(tile), 1));
       say_done(n - 1);
+      const u32 found = u32(come_to(counts + tile, 1));
       const i32 before = i32(found % one_done), must = before < others ? min(before, 1) : others;
       if (i32(found / one_done) < must) {
         say_done(n);
-        await_reached(count(tile), must * i32(one_done));
+        await_reached(counts + tile, must * i32(one_done));
       }
       const u64 to = u64(at.dQ - (elem *)a.dQ.data + i64(i0) * at.dQn);
-      const u32 said = comers_place(n$(of_which));
-      put16(said, {{u32(before > 0) + 2 * u32(before < others), u32(at.nq - i0), u32(to), u32(to >> 32)}});
-      put4(said + 16, before < others ? u32(tile) : u32(-1));
-      barrier_arrive(barrier_at(turn + step_of<2>(n).slot * sharers$(and_which)));
+      put16(comers_place(n), {{u32(before > 0) + 2 * u32(before < others), u32(at.nq - i0), u32(to), u32(to >> 32)}});
+      put4(comers_place(n) + 16, before < others ? u32(tile) : u32(-1));
+      barrier_arrive(barrier_at(turn + step_of<2>(n).slot));
       of.go_on();
     }
   }
 };
 
-//: keep_comers -- a thread that nothing else needs$(paired and ", for each warpgroup" or "")
+//: keep_comers -- a thread that nothing else needs
 __device__ __forceinline__ void keep_comers(const call &a, i32 *counts$(stays and "" or ", const row_steps &from"))
 {
-  const i32 which = warp_of() - $(stays and "3" or "2");
-  if (which < 0 || which >= sharers || thread_id() % 32 != 0)
+  if (warp_of() != $(stays and "3" or "2") || thread_id() % 32 != 0)
     return;
-  comers all(counts$(paired and ", which" or ""));
+  comers all(counts);
   await_last();                                         // counts are 0
 % if stays then
   for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full))
@@ -78,12 +69,11 @@ __device__ __forceinline__ void keep_comers(const call &a, i32 *counts$(stays an
 }
 
 //: settle_as_it_comes -- the dQ of the n-th step: laid down, added, or with all before it the whole
-$(paired and "template <class Share, class Acc> " or "")__device__ __forceinline__ void settle_as_it_comes(const $(paired and "Share" or "share_of_dQ") &my, i32 n, i32 number, $(paired and "Acc" or "dQ_part") &dQ)
+__device__ __forceinline__ void settle_as_it_comes(const share_of_dQ &my, i32 n, i32 number, dQ_part &dQ)
 {
-% local and_which, of_which = paired and " + Share::which" or "", paired and ", Share::which" or ""
   const step_of<2> at(n);
-  wait(turn + at.slot * sharers$(and_which), at.parity);
-  const quad said = get16(comers_place(n$(of_which)));
+  wait(turn + at.slot, at.parity);
+  const quad said = get16(comers_place(n));
   const bool others_came = said.at[0] & 1, others_come = said.at[0] & 2;
   if (others_come)
     give_part(my, number, dQ, others_came);
@@ -93,7 +83,7 @@ $(paired and "template <class Share, class Acc> " or "")__device__ __forceinline
     store_whole(my, dQ, (elem *)my.a.dQ.data + i64(u64(said.at[3]) << 32 | said.at[2]), 0, i32(said.at[1]));
   }
   warp_sync();
-  release(added + at.slot * sharers$(and_which));
+  release(added + at.slot);
 }
 
 //: clear_unseen -- dQ = 0 of a tile of Q that sees no key, to which nobody comes

@@ -61,8 +61,8 @@ local function own_groups(of) return of.paired and 1 or of.groups end
 local function sharers(of) return of.all // own_groups(of) end
 local function adders(of) return of.paired and 2 * sharers(of) or sharers(of) end
 
--- What is said of the last two steps of each of them where whoever comes first lays dQ down: bytes.
-local function comers(of) return of.first_come and 64 * sharers(of) or 0 end
+-- What is said of a block's last two steps where whoever comes first lays dQ down: bytes.
+local function comers(of) return of.first_come and 64 or 0 end
 
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * sharers(of) or 0 end
@@ -121,10 +121,10 @@ function ws.words(c, p, of, own)
   local last_first = in_order and (p.has.det or of.last_first) or false
   local both_ways = last_first and p.uneven and not of.stays
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_settle.cuh", "lib/ws_turns.cuh", "lib/ws_comers.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_rows.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_settle.cuh", "lib/ws_turns.cuh", "lib/ws_comers.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, settles_by_keys = of.owns or of.settles and not of.first_come or false, draws = draws(of), ordered = ordered(p, of), first_come = of.first_come or false, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not p.has.det, backwards = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
+    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, settles_by_keys = of.owns or of.settles and not of.first_come or false, draws = draws(of), ordered = ordered(p, of), first_come = of.first_come or false, begins_apart = of.first_come and not p.uneven or false, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not p.has.det, backwards = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
     K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }

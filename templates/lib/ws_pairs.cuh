@@ -132,7 +132,7 @@ template <class Quarter, class Acc> __device__ __forceinline__ void end_quarter(
     barrier_arrive(free);
     barrier_arrive_there(peer_place(free, 1 - own_rank()));
   }
-  $(settles and (first_come and "settle_as_it_comes" or "settle_in_turn") .. "(my, n, number, dQ);" or (ordered and "add_in_turn" or "add_to_sums") .. "(" .. (ordered and "Quarter::which, n, " or "") .. "my.sums(number), dQ);")
+  $(settles and "settle_in_turn(my, n, number, dQ);" or (ordered and "add_in_turn" or "add_to_sums") .. "(" .. (ordered and "Quarter::which, n, " or "") .. "my.sums(number), dQ);")
 }
 
 //: last_quarter -- of the last step, with nothing beside it

@@ -49,7 +49,7 @@ struct own_tasks {
     const spans visit = told_list(said(x.at[3]), steps, said(y.at[0]), u32(said(y.at[1])), u32(said(y.at[2])));
     from = row_steps(a, my.head, steps, visit, from.before + from.steps, round);
 % else
-    from = row_steps(a, my.head, said(x.at[2]), {said(x.at[3]), said(y.at[0]), said(y.at[1]), said(y.at[2])}, from.before + from.steps, round$(in_line and ", said(y.at[3])" or ""));
+    from = row_steps(a, my.head, said(x.at[2]), {said(x.at[3]), said(y.at[0]), said(y.at[1]), said(y.at[2])}, from.before + from.steps, round$(in_line and ", said(y.at[3])" or "")$(begins_apart and ", my.j0" or ""));
 % end
   }
 };

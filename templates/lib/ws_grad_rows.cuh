@@ -1,0 +1,127 @@
+// ws_grad_rows.cuh -- which tiles of Q a block of the backward for warpgroups goes over, in which order: those that see its tile of keys, a step each.
+
+//: opening_of -- the tile of Q at which a tile of keys begins, where any may be laid down first: those of a head begin together, and at one tile all
+// would wait for the first of them
+__device__ __forceinline__ i32 opening_of(const spans &visit, i32 j0)
+{
+  return j0 / Br < visit.last ? j0 / Br : visit.first;
+}
+
+//: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
+struct row_steps {
+  spans visit; // of a head
+  i32 head, steps, tiles;$(steps_parted and "\n  i32 first, blocks;" or "") // the first head; steps of all heads; tiles of a head; where steps are parted, the first head's first tile, and the blocks that have them
+% if in_line then
+  i32 number; // of its first tile
+% end
+% if begins_apart then
+  i32 opening; // the tile of each head that comes first
+% end
+% if batch_kept then
+  i32 batch; // theirs, which is not divided for again in each step
+% end
+% if stays then
+  i32 before, round; // steps, and tiles of keys, that the block has done before
+% else
+  static constexpr i32 before = 0, round = 0;
+% end
+  static __device__ __forceinline__ i32 dS(i32 n) { return n; }
+% if listed then
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my, const i32 *lists$(stays and ", i32 before_, i32 round_" or ""))
+      : visit(listed_rows(a, sequence_of(a, my.head), my.j0, lists)), head(my.head), tiles(ceil_div(a.q, Br))$(stays and ", before(before_), round(round_)" or "")
+  {
+%  if stays then
+    steps = visit.last;
+%  else
+    // One number for a warp, or its loops are taken for some of its threads' own and every address in them is made for each.
+    visit.full = visit.whole = shfl_first(visit.whole);
+    visit.last = steps = shfl_first(visit.last);
+%  end
+  }
+% else
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
+      : visit($(both_ways and "directed(range_rows(a, sequence_of(a, my.head), my.j0), my.reversed)" or "range_rows(a, sequence_of(a, my.head), my.j0)")), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
+        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and not steps_parted and ", number(first_number(a, my.head))" or "")$(begins_apart and ", opening(opening_of(visit, my.j0))" or "")$(batch_kept and ", batch(i32(anew(my.head / a.h)))" or "")$(stays and ", before(before_), round(round_)" or "")
+  {$(steps_parted and "\n    take_part(*this, my);" or "")$(steps_parted and in_line and "\n    number = first_number(a, head);" or "")
+  }
+% end
+% if stays then
+  // None, before the first; those that another has made.
+  __device__ __forceinline__ explicit row_steps(const call &a) : visit{}, head(0), steps(0), tiles(0)$(in_line and ", number(0)" or "")$(begins_apart and ", opening(0)" or ""), before(0), round(-1) {}
+  __device__ __forceinline__ row_steps(const call &a, i32 head_, i32 steps_, const spans &visit_, i32 before_, i32 round_$(in_line and ", i32 number_" or "")$(begins_apart and ", i32 j0" or ""))
+      : visit(visit_), head(head_), steps(steps_), tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(number_)" or "")$(begins_apart and ", opening(opening_of(visit, j0))" or ""), before(before_), round(round_)
+  {
+  }
+% end
+};
+
+//: row_step -- one of them
+struct row_step {
+  const row_steps &from;
+% if listed then
+  i32 n, listed;
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), n(0), listed(listed_tile(from_.visit, 0)) {}
+  __device__ __forceinline__ i32 number() const { return from.head * from.tiles + listed; }
+  // How far behind the first head: nothing is divided where there is one.
+  __device__ __forceinline__ i32 heads_before() const { return from.visit.room == from.tiles ? 0 : listed / from.tiles; }
+  __device__ __forceinline__ rows_at at(const call &a) const
+  {
+    const i32 x = heads_before();
+    return {$(scored and "rows" or "sequence_of")(a, from.head + x), (listed - x * from.tiles) * Br, is_cut(from.visit, n)};
+  }
+%  if copied == "copied_at" then
+  // For who copies it: what it takes of a head is asked before the loop, not when a place is free.
+  __device__ __forceinline__ rows_at copied_at(const call &a) const
+  {
+    const i32 x = heads_before();
+    return {sequence_behind(a, from.head, x), (listed - x * from.tiles) * Br, false};
+  }
+%  end
+  __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
+% else
+  i32 head, tile$(in_line and ", first" or "");$(in_line and " // the number of the head's first tile" or "")
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(backwards and "visit.last - 1" or steps_parted and "first" or begins_apart and "opening" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
+% if both_ways then
+  __device__ __forceinline__ i32 row_tile() const { return $(this_tile); }
+% end
+  // Among the tiles of all heads and batches, each a block of `prepare`.
+  __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + $(this_tile); }
+  __device__ __forceinline__ rows_at at(const call &a) const
+  {
+    return {$(rows_told and "told_rows_of(from.round, head - from.head)" or batch_kept and "sequence{from.batch, head - from.batch * a.h, 0, a.q, a.k}" or (scored and "rows" or "sequence_of") .. "(a, head)"), $(this_tile) * Br, is_cut(from.visit, $(this_tile))};
+  }
+  __device__ __forceinline__ void go_on()
+  {
+% if begins_apart then
+    if (++tile == from.visit.last)
+      tile = from.visit.first;
+    if (tile == from.opening)
+      head++;
+% else
+    if ($(backwards and "--tile < from.visit.first" or "++tile == from.visit.last")) {
+      tile = from.visit.$(backwards and "last - 1" or "first");
+      head++;
+% if in_line then
+      first += from.tiles;
+% end
+    }
+% end
+  }
+% end
+% if at_of == "cut_at" then
+  // For who asks of a tile that a mask cuts alone: in each step lengths are not read, nor is an entry of a list divided, which took 260 of 4,500
+  // clocks at d 64 and 180 of 4,060 at d 128 (H = 2, H200).
+  __device__ __forceinline__ rows_at cut_at(const call &a) const
+  {
+    const bool cut = is_cut(from.visit, $(listed and "n" or this_tile));
+    return cut ? at(a) : rows_at{{}, 0, false};
+  }
+% end
+};
+
+//: rows_at -- a tile of Q: its sequence, its first row, and whether a mask cuts it
+struct rows_at {
+  $(scored and "place" or "sequence") of;
+  i32 i0;
+  bool is_cut;
+};
