@@ -91,6 +91,13 @@ static bool settles(const fat_config *config)
   return value_of(config, "T", 0) >= 2;
 }
 
+/* Whether the first keys, or the last, come first at a tile of dQ: not where whoever comes first lays its
+ * sums down. */
+static bool in_turn(const fat_config *config)
+{
+  return settles(config) && value_of(config, "T", 0) <= 3;
+}
+
 /* Whether dQ takes a launch of its own behind that of dK and dV, to round its sums or, by `bwd_two`, to make
  * it: not where one block has whole heads, or those that add round it. */
 static bool ends_apart(const fat_config *config)
@@ -168,7 +175,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .most = value_of(config, "M", INT32_MAX),
       .once = launches_of(config, op) * n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_apart(config) ? 1 : 0,
-      .in_turn = op == FAT_BWD && settles(config) ? 1 : 0,
+      .in_turn = op == FAT_BWD && in_turn(config) ? 1 : 0,
       .step_ms = op != FAT_BWD && !groups && value_of(config, "w", 0) > 0 ? step_ms : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
       .parts = parts,

@@ -279,6 +279,7 @@ static void tiles_in_turn_begin_behind_each_other(void **state)
   is_work(4 * (1024 + 160) + 7 * 64, "bwd-bf16-b4-h16-q1024-k1024-d128", turns, 1, 132);
   is_work(1024 + 160, "bwd-bf16-b1-h16-q1024-k1024-d128-causal", turns, 1, 132);
   is_work(1024 + 160, "bwd-bf16-b1-h16-q1024-k1024-d128", "bwd_ws:Br64-Bc128-Z64-H2-T1", 1, 132);
+  is_work(1024 + 160, "bwd-bf16-b1-h16-q1024-k1024-d128", "bwd_ws:Br64-Bc128-Z1-H2-T4", 1, 132);
 }
 
 /* Blocks that have whole heads: 8 heads are 8 blocks, however many tiles they have; 133 are two rounds. */
