@@ -11,7 +11,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row)$(lots and ", 1.f - a.dropout" or ""));         // D = rowsum(dO O)
-  $(ends_cleared)$(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. and_keys .. ");" .. (settles and "" or " // dQ = 0"))$(first_come and "\n  clear_unseen(a, rows(a, " .. tile_head .. "), " .. tile_row .. ");" or "")
+  $(ends_cleared)$(sums_cleared)
 }
 
 %  if not stays then

@@ -36,9 +36,16 @@ end
 
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
-  return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1, made = dQ_made(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T >= 2, last_first = c.T == 3, first_come = c.T == 4, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
-    tells = c.S == 0 and c.H == 0 and p.ragged and not (ws.listed(p) or p.scored or p.has.drop), turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
+  return {
+    groups = own, all = own, row_readers = own, dS_readers = own, K_held = K, V_held = V,
+    Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
+    sums = sums(c, p), made = dQ_made(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1,
+    turned = dQ_share(c, p) == "turned",
+    stays = c.H > 0, owns = c.H == 1, parts = c.G, biases = c.B == 1,
+    lays = c.T == 1, settles = c.T >= 2, last_first = c.T == 3, first_come = c.T == 4,
+    lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
+    tells = c.S == 0 and c.H == 0 and p.ragged and not (ws.listed(p) or p.scored or p.has.drop),
+  }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 
@@ -201,7 +208,9 @@ return {
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1, 2 }, "1 = LSE and D are loaded while S and dP are awaited, 2 = and a tile of Q is free before the next S starts, and dQ is added at one address", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
-    { "T", { 0, 1, 2, 3, 4 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last, 3 = the same, and under a mask the last keys come first, 4 = laid down by whichever block comes first, and rounded by whichever comes last", unsaid = 0 },
+    { "T", { 0, 1, 2, 3, 4 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, "
+      .. "2 = laid down by the first and rounded by the last, 3 = the same, and under a mask the last keys come first, 4 = laid down by whichever block comes "
+      .. "first, and rounded by whichever comes last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
     { "C", { 0, 1 }, "of dQ each warpgroup makes 0 = its rows, or whole boxes of columns, 1 = half of the columns", unsaid = 0 },
     { "G", { 1, 2, 4, 8 }, "blocks that have a tile of keys together, each some of its steps, the last of which has the sums of all", unsaid = 1 },

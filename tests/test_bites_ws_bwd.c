@@ -366,7 +366,8 @@ static const defect defects[] = {
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */
-    {ROWS, "x < dO_full ? 2 : ", "x < dO_full ? 1 : ", F16, EMU_DEADLOCK, RING, "barrier_passed("},
+    {ROWS, "if (x < dO_full)\n    return 2;", "if (x < dO_full)\n    return 1;", F16, EMU_DEADLOCK, RING,
+     "barrier_passed("},
     {ROWS, "Q_place_of(n).slot * LD_tile::bytes", "0 * LD_tile::bytes", F16, EMU_RACE, GRAD, "copy_bulk("},
     {HALVES, "(k * 128 + thread_id() % 128) * 16", "(k * 128 + thread_id() % 64) * 16", WIDE, EMU_RACE, STEPS,
      "put16("},

@@ -84,13 +84,39 @@ __device__ __forceinline__ sequence of_keys(sequence at)
   return at;
 }
 
-//: set_up_steps -- one thread prepares the barriers: who fills a place arrives at `full`, who has read it at `free`, with
-// each of its warps; a copy arrives once, and with Q come LSE and D
+//: arrivals_of_steps -- how many arrive at a barrier: who fills a place at `full`, who has read it at `free`, with each of its warps; a copy arrives
+// once, and with Q come LSE and D
+__device__ __forceinline__ i32 arrivals_of_steps(i32 x)
+{
+  if (x < Q_full || (x >= dO_full && x < Q_free))
+    return 1;
+  if (x < dO_full)
+    return $(placed and "2 + bias_threads / 32" or "2");
+  if (x < dS_full)
+    return 4 * row_readers;
+  if (x < dS_free)
+    return $(paired and "x < P_full ? 1 : 4" or "4 * consumers");
+% if ragged then
+  if (x >= signals - $(stays and 3 or 2))
+    return 1;                                           // of tails
+% end
+% if ordered then
+  if (x >= turn)
+    return x < added ? 1 : $(paired and "4" or "4 * consumers");
+% end
+% if stays then
+  if (x >= told_full)
+    return 1;
+% end
+  return 4 * dS_readers;
+}
+
+//: set_up_steps -- one thread prepares the barriers
 __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(paired and "x < P_full ? 1 : 4" or "4 * consumers") : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : " .. (paired and "4" or "4 * consumers") .. " : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), arrivals_of_steps(x));
     barrier_init_fence();
   }
   $(paired and "meet_other" or "block_sync")();
@@ -177,7 +203,8 @@ __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, con
 $(placed and "  if (warp_of() > 1)\n    bring_all_biases(a, my, from, bias_map);\n" or "")}
 
 //: bring_gradients -- $(ragged and "another" or "one of another warp") copies $(stays and "dO" or "V, then dO")
-__device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, $(stays and "" or "const tensor_map &V_map,\n                                                ")const tensor_map &dO_map$(stays and ragged and ", i32 &tails" or ""))
+% local before, behind = stays and "" or "const tensor_map &V_map, ", stays and ragged and ", i32 &tails" or ""
+__device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, $(before)const tensor_map &dO_map$(behind))
 {
 % if not stays then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)

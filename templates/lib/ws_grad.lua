@@ -16,7 +16,7 @@
 --   tells    whether who copies a tile of Q tells those that compute which it is: they need not count, nor ask for lengths
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: blocks that have a tile of keys together (ws_parts.lua)
 local libs, slopes = include "lib/libs.lua", include "lib/slopes.lua"
-local simt, bias, parts = include "lib/simt.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua"
+local simt, bias, parts, order = include "lib/simt.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua", include "lib/ws_order.lua"
 local ws = {}
 
 function ws.up(x, y) return ceil_div(x, y) * y end
@@ -35,9 +35,6 @@ end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
--- Whether blocks wait for others before they add to dQ: where one has all of a head, nobody else adds.
-local function ordered(p, of) return (p.has.det or of.settles) and not of.owns or false end
-
 -- What a store takes beside its tile where a batch may end amid one.
 local function rows_to(p, words)
   return function(name)
@@ -45,14 +42,8 @@ local function rows_to(p, words)
   end
 end
 
--- Whether tiles of keys are drawn from a counter.
-local function draws(of) return of.stays and not of.owns or false end
-
--- Whether blocks count in device memory what they have begun, drawn or added.
-local function counted(p, of) return ordered(p, of) or draws(of) end
-
--- And how many bytes that takes behind LSE and D: four numbers.
-local function counters(p, of) return counted(p, of) and "+16" or "" end
+-- How many bytes what blocks count in device memory takes behind LSE and D: four numbers.
+local function counters(p, of) return order.counts(p, of) and "+16" or "" end
 
 -- Groups of 64 keys whose rows of K and V a block has.
 local function own_groups(of) return of.paired and 1 or of.groups end
@@ -65,11 +56,11 @@ local function adders(of) return of.paired and 2 * sharers(of) or sharers(of) en
 local function comers(of) return of.first_come and 64 or 0 end
 
 -- Barriers of the order in which blocks add to dQ.
-local function turns(p, of) return ordered(p, of) and 4 * sharers(of) or 0 end
+local function turns(p, of) return order.waits(p, of) and 4 * sharers(of) or 0 end
 -- And of tiles in which a batch ends: of each warp that copies.
 local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
 -- And of blocks that stay: of each place of K and V that it is free, and told; and where tiles are drawn that one is wanted.
-local function stay_signals(of) return of.stays and (draws(of) and 5 or 4) or 0 end
+local function stay_signals(of) return of.stays and (order.draws(of) and 5 or 4) or 0 end
 
 -- Whether of rows that see a tile of keys all is said that their steps ask: of ragged batches, whose lengths lie in device memory.
 local function rows_told(p, of) return of.stays and simt.is_in_line(p) and not (p.scored or p.has.drop) or false end
@@ -115,36 +106,37 @@ function ws.shapes(list)
   return shapes
 end
 
+-- Files whose functions these kernels may need.
+ws.libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh", "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh",
+  "lib/ws_grad_rows.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_settle.cuh", "lib/ws_turns.cuh", "lib/ws_comers.cuh",
+  "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh",
+  "lib/ws_parts.cuh", "lib/launches.cuh")
+
 function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
-  local in_order = ordered(p, of) and not of.first_come
-  local last_first = in_order and (p.has.det or of.last_first) or false
-  local both_ways = last_first and p.uneven and not of.stays
-  local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_rows.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_settle.cuh", "lib/ws_turns.cuh", "lib/ws_comers.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
-    dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
+  local words = {
+    libs = ws.libs, dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, settles_by_keys = of.owns or of.settles and not of.first_come or false, draws = draws(of), ordered = ordered(p, of), first_come = of.first_come or false, begins_apart = of.first_come and not p.uneven or false, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not p.has.det, backwards = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
+    turns = "none", schedule = "in_flight",
+    stays = of.stays or false, stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32",
+    paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release",
+    own_groups = of.paired and "1" or "consumers",
+    partial = of.partial or false, halves = of.halves or false,
     K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
-    block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
-    take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
+  }
   words.rows_ahead, words.frees_early, words.lots = own.rows_ahead or false, own.frees_early or false, of.lots or false
   words.own_sums = own.one_address and "  float *const own = to + thread_id() % 32 * 4;\n" or ""
   words.nth_sums = own.one_address and "own + c / 2 * 128" or "to + (c / 2 * 32 + thread_id() % 32) * 4"
   slopes.words(words, own.slopes, p.words.c_of_call)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(parts.words(words, of), p)
-  local fit = string.format(both_ways and "min(%s, (%s + 1) / 2)" or "%s", simt.heads_in_L2(32), words.key_heads)
-  if in_order then words.together = string.format(p.has.det and "max(1, %s)" or "min(Z, 1 + %s)", fit) end
+  order.words(words, p, of)
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
-  words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.first_come and "settle_as_it_comes(my, n - 1, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
-    or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s%s)", of.lays and ", my.comes_first(number)" or "", of.partial and ", my.some()" or "")
-    or of.partial and "add_some_to_sums(my.sums(number), dQ, my.some())" or "add_to_sums(my.sums(number), dQ)"
-  words.and_keys = of.lays and string.format(", sees_keys(a, sequence_of(a, %s), %s)", words.tile_head, words.tile_row) or ""
   function words.told_rows(name, head) -- where rows lie is asked only in a tile in which a batch ends
     return p.ragged and string.format(", at.nk - j0 < 64 ? stored_%s(rows(a, %s)) : stored_rows{nullptr, 0, at.nk}", name, head) or ""
   end
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
+  words.sums_cleared = order.cleared(words, of)
   words.copy_keys, words.rows_told = p.ragged and "copy_some_keys" or "copy_keys", rows_told(p, of)
   words.steps_told, words.own_step, words.has_more = of.tells or false, of.tells and "told_step" or "row_step", of.tells and "of.more" or "n <= last"
   -- Of a sequence dropout takes its batch and head in each step; nobody there asks for the head of K.
@@ -217,11 +209,11 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
     all[#all + 1] = { "told_full", free + of.Q + of.dO + 2 * of.dS + 2 + keys, "barrier of what is said of the first of them" }
-    if draws(of) then all[#all + 1] = { "wanted", free + of.Q + of.dO + 2 * of.dS + 2 + 2 * keys, "barrier of who wants the next one" } end
+    if order.draws(of) then all[#all + 1] = { "wanted", free + of.Q + of.dO + 2 * of.dS + 2 + 2 * keys, "barrier of who wants the next one" } end
     all[#all + 1] = { "told_bytes", told_bytes(p, of), "bytes of what is said of a tile of keys" }
     all[#all + 1] = { "at_told", at.told, "where it is said which tiles of keys these are, in shared memory, bytes" }
   end
-  if ordered(p, of) then
+  if order.waits(p, of) then
     local first = free + of.Q + of.dO + 2 * of.dS + P_signals(of) + stay_signals(of)
     all[#all + 1] = { "sharers", sharers(of), "warpgroups that have the same keys" }
     if of.first_come then all[#all + 1] = { "at_comers", at.comers, "where it is said as what a block comes to the tiles of dQ of its last two steps, bytes" } end
@@ -251,7 +243,7 @@ end
 
 -- Blocks that make products: of tiles that are drawn as many as there are SMs for them.
 local function grid(of, blocks)
-  if not draws(of) then return (of.paired and "2*" or "") .. blocks end
+  if not order.draws(of) then return (of.paired and "2*" or "") .. blocks end
   return string.format("min(SMs,%s)", blocks)
 end
 
@@ -261,16 +253,16 @@ function ws.recipe(name, c, p, of, entry)
   local tiles, tile = simt.row_tiles(c, p), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
   local room, ends, blocks = parts.recipe(p, of, simt.tiles(p, "hk", "k", 64 * of.groups), string.format("%s*%d", tiles, tile + 8 * c.Br))
-  local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
+  local counts = order.counts(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
   -- Each tile of keys is seen, by the first row at the latest. Where the longest tiles come last they decide if tiles are few: 1.3 and 1.4 times the time of
   -- T = 2 at 3 and 1.5 for an SM, and 1.2 times with T = 4 at 4. Up to 448 keys a head has but four.
-  local valid = bias.valid(c) .. parts.valid(p, of, c.Br) .. (draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or "")
+  local valid = bias.valid(c) .. parts.valid(p, of, c.Br) .. (order.draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or "")
   if of.first_come then valid = valid .. string.format("valid %d-k\n", 32768 * 64 * of.groups + 1) end -- half a number counts the blocks that come
-  if of.first_come or p.uneven and (of.last_first or p.has.det and draws(of)) then valid = string.format("%svalid max(%s%s-6*SMs+1,449-k)\n", valid, of.paired and "2*" or "", blocks) end
+  if of.first_come or p.uneven and (of.last_first or p.has.det and order.draws(of)) then valid = string.format("%svalid max(%s%s-6*SMs+1,449-k)\n", valid, of.paired and "2*" or "", blocks) end
   local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
     c.Br * ws.boxes(p.d) * 128)
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (order.waits(p, of) and 4 * adders(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts .. ends)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "

@@ -8,9 +8,13 @@ __device__ __forceinline__ i32 opening_of(const spans &visit, i32 j0)
 }
 
 //: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
+% local all_tiles, of_stays = in_line and "row_line(a).all" or "ceil_div(a.q, Br)", stays and ", i32 before_, i32 round_" or ""
 struct row_steps {
   spans visit; // of a head
-  i32 head, steps, tiles;$(steps_parted and "\n  i32 first, blocks;" or "") // the first head; steps of all heads; tiles of a head; where steps are parted, the first head's first tile, and the blocks that have them
+  i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
+% if steps_parted then
+  i32 first, blocks; // the first head's first tile; the blocks that have the steps
+% end
 % if in_line then
   i32 number; // of its first tile
 % end
@@ -27,7 +31,7 @@ struct row_steps {
 % end
   static __device__ __forceinline__ i32 dS(i32 n) { return n; }
 % if listed then
-  __device__ __forceinline__ row_steps(const call &a, const key_task &my, const i32 *lists$(stays and ", i32 before_, i32 round_" or ""))
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my, const i32 *lists$(of_stays))
       : visit(listed_rows(a, sequence_of(a, my.head), my.j0, lists)), head(my.head), tiles(ceil_div(a.q, Br))$(stays and ", before(before_), round(round_)" or "")
   {
 %  if stays then
@@ -39,18 +43,49 @@ struct row_steps {
 %  end
   }
 % else
-  __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
-      : visit($(both_ways and "directed(range_rows(a, sequence_of(a, my.head), my.j0), my.reversed)" or "range_rows(a, sequence_of(a, my.head), my.j0)")), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and not steps_parted and ", number(first_number(a, my.head))" or "")$(begins_apart and ", opening(opening_of(visit, my.j0))" or "")$(batch_kept and ", batch(i32(anew(my.head / a.h)))" or "")$(stays and ", before(before_), round(round_)" or "")
-  {$(steps_parted and "\n    take_part(*this, my);" or "")$(steps_parted and in_line and "\n    number = first_number(a, head);" or "")
+% local seen = "range_rows(a, sequence_of(a, my.head), my.j0)"
+% if both_ways then
+%   seen = "directed(" .. seen .. ", my.reversed)"
+% end
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my$(of_stays))
+      : visit($(seen)),
+        head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)), tiles($(all_tiles))$(stays and ", before(before_), round(round_)" or "")
+  {
+% if steps_parted then
+    take_part(*this, my);
+% end
+% if in_line then
+    number = first_number(a, head);
+% end
+% if begins_apart then
+    opening = opening_of(visit, my.j0);
+% end
+% if batch_kept then
+    batch = i32(anew(my.head / a.h));
+% end
   }
 % end
 % if stays then
   // None, before the first; those that another has made.
-  __device__ __forceinline__ explicit row_steps(const call &a) : visit{}, head(0), steps(0), tiles(0)$(in_line and ", number(0)" or "")$(begins_apart and ", opening(0)" or ""), before(0), round(-1) {}
-  __device__ __forceinline__ row_steps(const call &a, i32 head_, i32 steps_, const spans &visit_, i32 before_, i32 round_$(in_line and ", i32 number_" or "")$(begins_apart and ", i32 j0" or ""))
-      : visit(visit_), head(head_), steps(steps_), tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(number_)" or "")$(begins_apart and ", opening(opening_of(visit, j0))" or ""), before(before_), round(round_)
+  __device__ __forceinline__ explicit row_steps(const call &a) : visit{}, head(0), steps(0), tiles(0), before(0), round(-1)
   {
+% if in_line then
+    number = 0;
+% end
+% if begins_apart then
+    opening = 0;
+% end
+  }
+% local more = (in_line and ", i32 number_" or "") .. (begins_apart and ", i32 j0" or "")
+  __device__ __forceinline__ row_steps(const call &a, i32 head_, i32 steps_, const spans &visit_, i32 before_, i32 round_$(more))
+      : visit(visit_), head(head_), steps(steps_), tiles($(all_tiles)), before(before_), round(round_)
+  {
+% if in_line then
+    number = number_;
+% end
+% if begins_apart then
+    opening = opening_of(visit, j0);
+% end
   }
 % end
 };
@@ -80,7 +115,8 @@ struct row_step {
   __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
 % else
   i32 head, tile$(in_line and ", first" or "");$(in_line and " // the number of the head's first tile" or "")
-  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(backwards and "visit.last - 1" or steps_parted and "first" or begins_apart and "opening" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
+% local first = backwards and "visit.last - 1" or steps_parted and "first" or begins_apart and "opening" or "visit.first"
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(first))$(in_line and ", first(from_.number)" or "") {}
 % if both_ways then
   __device__ __forceinline__ i32 row_tile() const { return $(this_tile); }
 % end
@@ -88,7 +124,13 @@ struct row_step {
   __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + $(this_tile); }
   __device__ __forceinline__ rows_at at(const call &a) const
   {
-    return {$(rows_told and "told_rows_of(from.round, head - from.head)" or batch_kept and "sequence{from.batch, head - from.batch * a.h, 0, a.q, a.k}" or (scored and "rows" or "sequence_of") .. "(a, head)"), $(this_tile) * Br, is_cut(from.visit, $(this_tile))};
+% local of_rows = (scored and "rows" or "sequence_of") .. "(a, head)"
+% if rows_told then
+%   of_rows = "told_rows_of(from.round, head - from.head)"
+% elseif batch_kept then
+%   of_rows = "sequence{from.batch, head - from.batch * a.h, 0, a.q, a.k}"
+% end
+    return {$(of_rows), $(this_tile) * Br, is_cut(from.visit, $(this_tile))};
   }
   __device__ __forceinline__ void go_on()
   {

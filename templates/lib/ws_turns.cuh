@@ -1,8 +1,10 @@
 // ws_turns.cuh -- dQ of the backward for warpgroups summed in an order (`det`): whose turn it is to add to the sums of a tile of Q. Each
 // tile has a count of the blocks that have added to it; a block asks for its turn a step ahead, and passes it on.
 
-//: keep_turns -- $(loose and "the first block lays dQ of a tile down, the last one rounds it, and those between wait for the first alone" or "with `det` blocks add to dQ of a tile one after another, so that its bits are always the same"). A thread that nothing
-// else needs awaits that so many have added as must have, lets those that compute add, and counts up.
+//: keep_turns -- by a thread that nothing else needs
+% local what = loose and "The first block lays dQ of a tile down, the last one rounds it, and those between wait for the first alone"
+% what = what or "With `det` blocks add to dQ of a tile one after another, so that its bits are always the same"
+// $(what). The thread awaits that so many have added as must have, lets those that compute add, and counts up.
 % if last_first then
 // Blocks of later keys begin earlier, and each with the first tile that sees its keys: under a causal mask it is from the start as many tiles behind
 // the one before as their keys are, and without one soon a step, so hardly one waits.$(both_ways and " Of the last heads it is the other way round." or "")
