@@ -37,7 +37,8 @@ static const defect defects[] = {
     {TOLD, "barrier_arrive(barrier_at(told + slot.slot));", ";", CAUSAL, EMU_DEADLOCK, RING,
      "barrier_passed("},
     {TOLD, "wait(told + slot.slot, slot.parity);", ";", CAUSAL, EMU_UNINITIALISED, RECORDS, "get16("},
-    {TOLD, "return 4 + 1;", "return 4;", CAUSAL, EMU_RACE, RING, "copy_box("},
+    {TOLD, "(x - Q_free) % consumers == 0 ? 5", "(x - Q_free) % consumers == 0 ? 4", CAUSAL, EMU_RACE, RING,
+     "copy_box("},
     {TOLD, "my.i0 + 64 * lane", "my.i0", CAUSAL, WRONG, NULL, NULL},
     /* O leaves later: before what comes next has been copied there, and at the end; only where places are two
      */

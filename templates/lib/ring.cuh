@@ -63,30 +63,12 @@ __device__ __forceinline__ task get_task(i32 x)
   return {shfl_first(my.head), shfl_first(my.i0)$(key_splits and ", shfl_first(my.split)" or "")};
 }
 
-//: arrivals -- how many arrive at a barrier: a copy once; who has read it, with each of its warps
-__device__ __forceinline__ i32 arrivals(i32 x)
-{
-% if told then
-  if (x >= told)
-    return 1;
-% end
-% if placed then
-  if (x >= K_full && x < V_full)
-    return 1 + bias_threads / 32;                       // with K comes its bias
-% end
-% if told or placed then
-  if (x >= Q_free && x < K_free && (x - Q_free) % consumers == 0)
-    return 4 + $(told and "1" or "bias_threads / 32"); // who else reads which tile of Q this is
-% end
-  return x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : $(shares and "8" or "4") * consumers;
-}
-
-//: set_up -- one thread prepares the barriers
+//: set_up -- one thread prepares the barriers. A copy arrives once; who has read it, with each of its warps
 __device__ __forceinline__ void set_up()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), arrivals(x));
+      barrier_init(barrier_at(x), $(told and "x >= told ? 1 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 5 : " or "")$(placed and "x >= K_full && x < V_full ? 1 + bias_threads / 32 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 4 + bias_threads / 32 : " or "")x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : $(shares and "8" or "4") * consumers);
     barrier_init_fence();
   }
   $(shares and "meet_other" or "block_sync")();

@@ -63,7 +63,5 @@ __device__ __forceinline__ i32 nth_block(i32 n)
 //: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
 __device__ __forceinline__ i32 blocks_of(const call &a)
 {
-% local rows, wide = packed and "a.q * (a.h / a.hk)" or "a.q", side_by_side and not packed and "2 * Br" or "Br"
-  const i32 of_head = $(in_line and "row_line(a).all" or "ceil_div(" .. rows .. ", " .. wide .. ") * a.b"); // in all batches
-  return of_head * $(packed and "a.hk" or "a.h")$(slices > 1 and " * slices" or "");
+  return $(packed and (in_line and "row_line(a).all" or "ceil_div(a.q * (a.h / a.hk), Br) * a.b") .. " * a.hk" or (in_line and "row_line(a).all" or "ceil_div(a.q, " .. (side_by_side and "2 * Br" or "Br") .. ") * a.b") .. " * a.h")$(slices > 1 and " * slices" or "");
 }

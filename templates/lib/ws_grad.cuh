@@ -32,7 +32,7 @@ __device__ __forceinline__ u32 Q_of(i32 n)
 //: dO_of -- the n-th tile of dO
 __device__ __forceinline__ u32 dO_of(i32 n)
 {
-  return shared_address(shared_memory()) + at_dO + dO_place_of(n).slot * (V_boxes * box_bytes<Br>);
+  return shared_address(shared_memory()) + $(exchanges and "at_Q + dO_place_of(n + 2)" or "at_dO + dO_place_of(n)").slot * (V_boxes * box_bytes<Br>);
 }
 
 //: LD_of -- LSE and D of its rows
@@ -84,39 +84,18 @@ __device__ __forceinline__ sequence of_keys(sequence at)
   return at;
 }
 
-//: arrivals_of_steps -- how many arrive at a barrier: who fills a place at `full`, who has read it at `free`, with each of its warps; a copy arrives
-// once, and with Q come LSE and D
-__device__ __forceinline__ i32 arrivals_of_steps(i32 x)
-{
-  if (x < Q_full || (x >= dO_full && x < Q_free))
-    return 1;
-  if (x < dO_full)
-    return $(placed and "2 + bias_threads / 32" or "2");
-  if (x < dS_full)
-    return 4 * row_readers;
-  if (x < dS_free)
-    return $(paired and "x < P_full ? 1 : 4" or "4 * consumers");
-% if ragged then
-  if (x >= signals - $(stays and 3 or 2))
-    return 1;                                           // of tails
-% end
-% if ordered then
-  if (x >= turn)
-    return x < added ? 1 : $(paired and "4" or "4 * consumers");
-% end
-% if stays then
-  if (x >= told_full)
-    return 1;
-% end
-  return 4 * dS_readers;
-}
-
-//: set_up_steps -- one thread prepares the barriers
+//: set_up_steps -- one thread prepares the barriers: who fills a place arrives at `full`, who has read it at `free`, with
+// each of its warps; a copy arrives once, and with Q come LSE and D
+% local with_Q, of_P = placed and "2 + bias_threads / 32" or "2", paired and "x < P_full ? 1 : 4" or "4 * consumers"
+% local of_tails = ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or ""
+% local of_turns = ordered and "x >= turn ? x < added ? 1 : " .. (paired and "4" or "4 * consumers") .. " : " or ""
+% local of_tasks = stays and "x >= told_full ? 1 : " or ""
+% local of_others = of_tails .. of_turns .. of_tasks
 __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), arrivals_of_steps(x));
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(with_Q) : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(of_P) : $(of_others)4 * dS_readers);
     barrier_init_fence();
   }
   $(paired and "meet_other" or "block_sync")();
@@ -134,11 +113,22 @@ __device__ __forceinline__ void copy_keys(u32 to, const tensor_map &from, i32 j0
       copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, $(halves and "next" or "64") * x, j0 + 64 * w, at.hk, at.b, barrier_at(full));
 }
 
+//: await_other -- of a copy into the place of the other ring's tile of two steps before, until that has been read
+// Of a step dO is read for half as long as Q. Were each to come where its own was, Q would have half a step to come and dO one and a half, as one warpgroup
+// is half a step behind the other; so both have one
+__device__ __forceinline__ void await_other(i32 others_free, i32 n)
+{
+  if (n >= 2) {
+    const Q_place_of before(n - 2);
+    wait(others_free + before.slot, before.parity);
+  }
+}
+
 //: bring_Q -- the n-th tile of Q, and LSE and D of its rows, when their place is free; `number` counts the tiles of all heads
 __device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *LD_all, i32 n, const rows_at &at, i32 number$(steps_told and ", bool is_last" or "")$(ragged and ", i32 &tails" or ""))
 {
   const Q_place_of to(n);
-  wait(Q_free + to.slot, to.parity ^ 1);
+  $(exchanges and "await_other(dO_free, n)" or "wait(Q_free + to.slot, to.parity ^ 1)");
 % if ragged then
   if (thread_id() == 0) {
 $(steps_told and "    tell_step(n, at, number, is_last);\n" or "")    barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
@@ -157,7 +147,7 @@ $(steps_told and "    tell_step(n, at, number, is_last);\n" or "")    barrier_ex
 __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const rows_at &at$(ragged and ", i32 &tails" or ""))
 {
   const dO_place_of to(n);
-  wait(dO_free + to.slot, to.parity ^ 1);
+  $(exchanges and "await_other(Q_free, n)" or "wait(dO_free + to.slot, to.parity ^ 1)");
   $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or (shares and "copy_half" or "copy_tile") .. "<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
 }
 
@@ -203,7 +193,7 @@ __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, con
 $(placed and "  if (warp_of() > 1)\n    bring_all_biases(a, my, from, bias_map);\n" or "")}
 
 //: bring_gradients -- $(ragged and "another" or "one of another warp") copies $(stays and "dO" or "V, then dO")
-% local before, behind = stays and "" or "const tensor_map &V_map, ", stays and ragged and ", i32 &tails" or ""
+% local before, behind = stays and "" or "const tensor_map &V_map,\n" .. (" "):rep(48), stays and ragged and ", i32 &tails" or ""
 __device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, $(before)const tensor_map &dO_map$(behind))
 {
 % if not stays then

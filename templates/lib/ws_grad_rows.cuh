@@ -47,45 +47,32 @@ struct row_steps {
 % if both_ways then
 %   seen = "directed(" .. seen .. ", my.reversed)"
 % end
+% local numbered = in_line and not steps_parted and ", number(first_number(a, my.head))" or ""
+% local opened, batched = begins_apart and ", opening(opening_of(visit, my.j0))" or "", batch_kept and ", batch(i32(anew(my.head / a.h)))" or ""
+% local rest = numbered .. opened .. batched .. (stays and ", before(before_), round(round_)" or "")
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(of_stays))
-      : visit($(seen)),
-        head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)), tiles($(all_tiles))$(stays and ", before(before_), round(round_)" or "")
+      : visit($(seen)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
+        tiles($(all_tiles))$(rest)
   {
 % if steps_parted then
     take_part(*this, my);
 % end
-% if in_line then
+% if steps_parted and in_line then
     number = first_number(a, head);
-% end
-% if begins_apart then
-    opening = opening_of(visit, my.j0);
-% end
-% if batch_kept then
-    batch = i32(anew(my.head / a.h));
 % end
   }
 % end
 % if stays then
   // None, before the first; those that another has made.
-  __device__ __forceinline__ explicit row_steps(const call &a) : visit{}, head(0), steps(0), tiles(0), before(0), round(-1)
-  {
-% if in_line then
-    number = 0;
-% end
+% local none = (in_line and ", number(0)" or "") .. (begins_apart and ", opening(0)" or "")
+  __device__ __forceinline__ explicit row_steps(const call &a) : visit{}, head(0), steps(0), tiles(0)$(none), before(0), round(-1) {}
+% local take, kept = in_line and ", i32 number_" or "", in_line and ", number(number_)" or ""
 % if begins_apart then
-    opening = 0;
+%   take, kept = take .. ", i32 j0", kept .. ", opening(opening_of(visit, j0))"
 % end
-  }
-% local more = (in_line and ", i32 number_" or "") .. (begins_apart and ", i32 j0" or "")
-  __device__ __forceinline__ row_steps(const call &a, i32 head_, i32 steps_, const spans &visit_, i32 before_, i32 round_$(more))
-      : visit(visit_), head(head_), steps(steps_), tiles($(all_tiles)), before(before_), round(round_)
+  __device__ __forceinline__ row_steps(const call &a, i32 head_, i32 steps_, const spans &visit_, i32 before_, i32 round_$(take))
+      : visit(visit_), head(head_), steps(steps_), tiles($(all_tiles))$(kept), before(before_), round(round_)
   {
-% if in_line then
-    number = number_;
-% end
-% if begins_apart then
-    opening = opening_of(visit, j0);
-% end
   }
 % end
 };

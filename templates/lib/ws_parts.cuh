@@ -74,8 +74,7 @@ template <i32 columns> __device__ __forceinline__ void of_all_blocks(acc<Bc, col
 //: has_all_sums -- the sums of a warp are laid down; whether those of all blocks are: then $(paired and "its dK or dV" or "dK and dV") are the sums of all
 % local these, count, keys = paired and "sums" or "dK", paired and "all_ends[2 * number + is_V]" or "all_ends[number]", paired and "own_rank() * 4 + warp_of() % 4" or "warp_of() - 4"
 % local own = paired and "acc<Bc, columns> &sums" or "acc<Bc, D> &dK, acc<Bc, Dv> &dV"
-$(paired and "template <bool is_V, i32 columns> " or "")__device__ __forceinline__ bool has_all_sums(const call &a, key_ends *all_ends, const key_task &my,
-                                             const row_steps &from, $(own))
+$(paired and "template <bool is_V, i32 columns> " or "")__device__ __forceinline__ bool has_all_sums(const call &a, key_ends *all_ends, const key_task &my, const row_steps &from, $(own))
 {
   if (from.blocks == 1)
     return true;
