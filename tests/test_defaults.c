@@ -231,6 +231,24 @@ static void queries_are_sent_for_early_by_default(void **state)
   }
 }
 
+/* Where whoever comes first lays dQ down, as many heads begin together as let the blocks of each begin one
+ * after another: one without a mask, where blocks begin apart, and few where heads share K and V. */
+static void heads_begin_together_as_blocks_would_wait(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem, *wanted;
+  } cases[] = {{"bwd-bf16-b16-h16-q1024-k1024-d128", "-Z1-O1-E2-H2-T4"},
+               {"bwd-bf16-b16-h16-q1024-k1024-d128-causal", "-Z32-O1-E2-H2-T4"},
+               {"bwd-bf16-b32-h32k8-q1024-k1024-d128-causal", "-Z8-O1-E2-H2-T4"},
+               {"bwd-bf16-b8-h16-q2048-k2048-d128-causal-w255.0", "-Z32-O1-E2-H2-T4"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[FAT_CONFIG_TEXT];
+    if (!strstr(default_of("bwd_ws", cases[i].problem, text), cases[i].wanted))
+      fail_msg("%s: %s", cases[i].problem, text);
+  }
+}
+
 /* How sums of dQ are made hangs on how many tiles of keys there are: with the longest tiles last (T = 3) of
  * many, for of few no such config is valid; in the order of keys (T = 2) of one and a half to five for each
  * SM, and with det where blocks do not stay. */
@@ -282,6 +300,7 @@ int main(void)
       cmocka_unit_test(tiles_of_few_keys_are_full),
       cmocka_unit_test(short_rows_are_told_of_and_share_an_sm),
       cmocka_unit_test(sums_are_made_as_tiles_are_many),
+      cmocka_unit_test(heads_begin_together_as_blocks_would_wait),
   };
   return cmocka_run_group_tests(tests, open_script, close_script);
 }
