@@ -14,13 +14,13 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts)$(ta
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dV_map$(take_ends))
 {
-  const quarter_of_dQ<0> own(dQ_all$(settles and ", a" or "")$(settles_by_keys and ", my, from" or ""));
+  const quarter_of_dQ<0> own(dQ_all$(settles and ", a, my, from" or ""));
   acc<Bc, Dv> dV = {};
   if (from.steps > 0) {
     row_step of(from);
     rounded<Br> $(W_and)P;
     i32 last_tile = 0;
-    await_last();                                       // $(settles and "nobody has counted" or "dQ is 0")$(settles_by_keys and "\n    settle_unseen(own, from);" or "")
+    await_last();                                       // $(settles and "nobody has counted\n    settle_unseen(own, from);" or "dQ is 0")
     wait(K_full, 0);
     const K_rows K(K_of(0));
     for (i32 n = 0; n < from.steps; n++) {
@@ -54,13 +54,13 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
 __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dK_map$(take_ends))
 {
-  const quarter_of_dQ<1> own(dQ_all$(settles and ", a" or "")$(settles_by_keys and ", my, from" or ""));
+  const quarter_of_dQ<1> own(dQ_all$(settles and ", a, my, from" or ""));
   acc<Bc, D> dK = {};
   if (from.steps > 0) {
     row_step of(from);
     rounded<Br> P;                                      // then dS
     i32 last_tile = 0;
-    await_last();$(settles_by_keys and "\n    settle_unseen(own, from);" or "")
+    await_last();$(settles and "\n    settle_unseen(own, from);" or "")
     see_full(K_full, 0);
     wait(V_full, 0);
     const V_rows V(V_of(0));

@@ -124,15 +124,15 @@ local function rounds_last_first(p, g)
 end
 
 -- Whether it gains that whichever block comes first lays dQ down and whichever comes last rounds it (T = 4), beside the best of the others, less time in the mean
--- of normal and wide scores: d 128 causal 3, 5, 6 and 2 % at 512, 768, 1,024 and 1,536 keys, with 32 heads begun together (with eight 1 to 3 % less of that), level at
--- 2,048; full 7, 5, 3 and 0 %; windows of 1,024 3 and 2 %; d 96 causal 6, full 2 % at 1,024. d 64 takes 1 to 5 % more.
+-- of normal and wide scores: d 128 causal 3, 5, 6 and 2 % at 512, 768, 1,024 and 1,536 keys, with 32 heads begun together (with eight they take 1 to 3 % more), level
+-- at 2,048; full 7, 5, 3 and 0 %; windows of 1,024 3 and 2 %; d 96 causal 6, full 2 % at 1,024. d 64 takes 1 to 5 % more.
 local function rounds_as_it_comes(p, g)
   if not plain(p) or p.by_batch or p.d <= 64 or not has_tiles(p, g, 8) or p.k <= 384 then return false end
   if p.has.w then return p.d > 96 and stays_well(p, g) end
   return p.k <= (p.uneven and 1536 or 1280) and (p.d > 96 or p.k > 832)
 end
 local function rounds_evenly(p, g) return not p.uneven and rounds_as_it_comes(p, g) end
--- Of heads that share K and V 32 were not timed: L2 has to hold Q, dO and sums of several for each.
+-- 32 heads of K and V that others share were not timed: for each of them L2 has to hold Q, dO and sums of several.
 local function rounds_with_many_heads(p, g) return p.h == p.hk and rounds_as_it_comes(p, g) end
 
 -- Whether it gains at d 128 that the next Q is sent for before S starts (E = 2), with K in registers, beside S = 1 in the mean of normal and wide scores: 3 and 4 % less

@@ -27,7 +27,7 @@ struct comers {
   }
   // A block comes to a tile only when the step before is let: from then on it waits for no other block until its part is there, so no two wait for
   // each other. If it must wait, it first has all its own steps counted. To count takes as long as all sums of the SM are on their way, so it is done
-  // two steps late; and a block asks behind that, as late as its turn allows, for what others have not laid down or added yet it would await.
+  // two steps late. Nor does a block ask before that: the earlier it asks, the more often it has to await what others have not laid down or added yet.
   __device__ __forceinline__ void come(const call &a, const row_steps &from)
   {
     row_step of(from);

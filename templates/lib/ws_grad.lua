@@ -43,7 +43,7 @@ local function rows_to(p, words)
   end
 end
 
--- How many bytes what blocks count in device memory takes behind LSE and D: four numbers.
+-- The bytes, behind LSE and D, of what blocks count in device memory: four numbers.
 local function counters(p, of) return order.counts(p, of) and "+16" or "" end
 
 -- Groups of 64 keys whose rows of K and V a block has.

@@ -1,7 +1,7 @@
 // ws_grad_rows.cuh -- which tiles of Q a block of the backward for warpgroups goes over, in which order: those that see its tile of keys, a step each.
 
-//: opening_of -- the tile of Q at which a tile of keys begins, where any may be laid down first: those of a head begin together, and at one tile all
-// would wait for the first of them
+//: opening_of -- the tile of Q at which a tile of keys begins, where any block may be the first to lay down its part: the blocks of a head begin together,
+// and if all began at one tile, they would wait for the first of them
 __device__ __forceinline__ i32 opening_of(const spans &visit, i32 j0)
 {
   return j0 / Br < visit.last ? j0 / Br : visit.first;

@@ -54,19 +54,19 @@ template <i32 group> struct quarter_of_dQ {
 % if settles then
   static constexpr i32 row = 0;
   const call &a;
-% end
-% if settles_by_keys then
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
   bool is_first; // whether no earlier keys are
 %  if both_ways then
   bool reversed;
 %  end
-% end
-% local taken = settles_by_keys and ", tiles(from.tiles),\n        ended(first_behind(a_, my, from)), is_first(my.j0 < Bc)" .. (both_ways and ", reversed(my.reversed)" or "") or ""
-  __device__ __forceinline__ $(settles and "" or "explicit ")quarter_of_dQ(float *all$(settles and ", const call &a_" or "")$(settles_by_keys and ", const key_task &my, const row_steps &from" or ""))
-      : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width)$(settles and ", a(a_)" or "")$(taken)
+  __device__ __forceinline__ quarter_of_dQ(float *all, const call &a_, const key_task &my, const row_steps &from)
+      : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width), a(a_), tiles(from.tiles),
+        ended(first_behind(a_, my, from)), is_first(my.j0 < Bc)$(both_ways and ", reversed(my.reversed)" or "")
   {
   }
+% else
+  __device__ __forceinline__ quarter_of_dQ(float *all) : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width) {}
+% end
   __device__ __forceinline__ float *sums(i32 number) const
   {
     return dQ_all + i64(number) * (Br * D) + (warp_of() % 4 * (D / 8) + column / 8) * 128;
