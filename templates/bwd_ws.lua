@@ -38,7 +38,7 @@ local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return {
     groups = own, all = own, row_readers = own, dS_readers = own, K_held = K, V_held = V,
-    Q = c.E == 3 and 4 or c.s + c.S, dO = c.E == 3 and 4 or c.s, exchanges = c.E == 3, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
+    Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
     sums = sums(c, p), made = dQ_made(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1,
     turned = dQ_share(c, p) == "turned",
     stays = c.H > 0, owns = c.H == 1, parts = c.G, biases = c.B == 1,
@@ -208,8 +208,7 @@ return {
     { "Z", { 1, 2, 4, 8, 16, 32, 64 }, "heads whose tiles start together, the longest first" },
     { "O", { 0, 1 }, "dV starts 0 = when all of P is there, beside dP, 1 = slice by slice, as P comes, and dP behind it", unsaid = 0 },
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
-    { "E", { 0, 1, 2, 3 }, "1 = LSE and D are loaded while S and dP are awaited, 2 = and a tile of Q is free before the next S starts, and dQ is added at one "
-      .. "address, 3 = and a tile of Q comes where the dO of two steps before was, and dO where Q was", unsaid = 0 },
+    { "E", { 0, 1, 2 }, "1 = LSE and D are loaded while S and dP are awaited, 2 = and a tile of Q is free before the next S starts, and dQ is added at one address", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
     { "T", { 0, 1, 2, 3, 4 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, "
       .. "2 = laid down by the first and rounded by the last, 3 = the same, and under a mask the last keys come first, 4 = laid down by whichever block comes "
@@ -229,7 +228,6 @@ return {
     { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
     { function(c, p) return c.K == 0 or c.O == 1 and held(c, p) > 0 end, "K stays in registers that have room for it" },
     { function(c) return c.E == 0 or c.O == 1 end, "LSE and D have room where S is gone" },
-    { function(c, p) return c.E < 3 or c.s == 2 and c.B == 0 and ws.boxes(p.d) == ws.boxes(p.dv) end, "tiles of Q and dO that change places are two of each, and as large" },
     { function(c, p) return c.R == 1 or not p.has.det and c.T == 0 end, "in order registers are added: copies would be awaited by the warps that compute" },
     { function(c, p) return c.T == 0 or c.H ~= 1 end, "who has all of a head lays dQ down and rounds it anyhow" },
     { function(c, p) return c.T ~= 1 or p.has.det end, "to lay dQ down alone gains where blocks add in turns" },
@@ -333,7 +331,7 @@ return {
   words = function(c, p)
     local share, K, slopes = dQ_share(c, p), held(c, p), slopes_from(p, c.O == 1)
     local dQ, turned = { dQ_columns(c, p), false }, share == "turned"
-    local all = ws.words(c, p, of(c, p), { S_early = c.S == 1, sliced = c.O == 1, slopes = slopes, rows_ahead = c.E > 0, frees_early = c.E >= 2, one_address = c.E >= 2, dQ_share = share, reduces = c.R == 0 and "bulk" or "red",
+    local all = ws.words(c, p, of(c, p), { S_early = c.S == 1, sliced = c.O == 1, slopes = slopes, rows_ahead = c.E > 0, frees_early = c.E == 2, one_address = c.E == 2, dQ_share = share, reduces = c.R == 0 and "bulk" or "red",
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, K > 0 and { c.Br, true } or { c.Br, false }, not turned and dQ or nil },
       turned_products = turned and { c.Br } or {} })
     local drawn = all.lots
@@ -351,6 +349,6 @@ return {
     local K, V = held(c, p)
     local lefts = 2 * c.Bc * (ws.up(p.d, 16) + ws.up(p.dv, 16) - 16 * (K + V)) -- left operands of S and dP
     local dQ = 2 * S * (dQ_share(c, p) == "columns" and own or 1) + 2 * c.Bc * p.d * (dQ_share(c, p) == "rows" and own or 1)
-    return ws.work(c, p, of(c, p), lefts + dQ + (c.R == 0 and 8 * c.Br * p.d or 0), 1.2 - 0.2 * c.S - (c.E >= 2 and 0.1 or 0))
+    return ws.work(c, p, of(c, p), lefts + dQ + (c.R == 0 and 8 * c.Br * p.d or 0), 1.2 - 0.2 * c.S - (c.E == 2 and 0.1 or 0))
   end,
 }

@@ -31,15 +31,12 @@
 #define RAGGED "bwd-f16-b4-h2k1-q200-k230-d64-varlen all gpu=H200 sms=2 lay=padded"
 #define USED   "bwd-f16-b4-h2-q200-k230-d64-used all gpu=H200 sms=2 lay=padded"
 
-#define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
-#define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
-#define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
-#define OWN     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
-#define STAY    "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
-#define EARLY   "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E2-H2"
-/* Q and dO that change places. */
-#define EXCHANGED   "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-O1-E3-H2"
-#define LONG        "bwd-f16-b1-h2k1-q900-k130-d64 all gpu=H200 sms=1"
+#define ROWS        "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
+#define HELD        "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
+#define COLUMNS     "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
+#define OWN         "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
+#define STAY        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
+#define EARLY       "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E2-H2"
 #define KEPT        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-K1"
 #define LAID        "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-T1"
 #define ROUNDED     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
@@ -249,10 +246,6 @@ static const defect defects[] = {
     {EARLY, "  products_wait<0>();\n  release_Q(n - 1);\n", "  release_Q(n - 1);\n", F16, EMU_RACE, RING,
      "copy_box("},
     {EARLY, "own = to + thread_id() % 32 * 4", "own = to", F16, WRONG, NULL, NULL},
-    /* Q comes where dO was, and dO where Q was: when that has been read, by whom, and into which place */
-    {EXCHANGED, "wait(others_free + before.slot, before.parity);", "", LONG, EMU_RACE, RING, "copy_box("},
-    {EXCHANGED, "await_other(Q_free, n)", "await_other(dO_free, n)", LONG, EMU_RACE, RING, "copy_box("},
-    {EXCHANGED, "dO_place_of(n + 2).slot", "dO_place_of(n + 1).slot", LONG, EMU_RACE, RING, "copy_box("},
     /* of a pair: whose dS and K is where, and which columns each makes; who waits for whom */
     {COUPLE, "64 + own_rank() * width", "64", WIDE, WRONG, NULL, NULL},
     {COUPLE, "b(own_rank() == 0 ? own : other", "b(true ? own : other", WIDE, WRONG, NULL, NULL},

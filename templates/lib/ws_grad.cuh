@@ -32,7 +32,7 @@ __device__ __forceinline__ u32 Q_of(i32 n)
 //: dO_of -- the n-th tile of dO
 __device__ __forceinline__ u32 dO_of(i32 n)
 {
-  return shared_address(shared_memory()) + $(exchanges and "at_Q + dO_place_of(n + 2)" or "at_dO + dO_place_of(n)").slot * (V_boxes * box_bytes<Br>);
+  return shared_address(shared_memory()) + at_dO + dO_place_of(n).slot * (V_boxes * box_bytes<Br>);
 }
 
 //: LD_of -- LSE and D of its rows
@@ -113,22 +113,11 @@ __device__ __forceinline__ void copy_keys(u32 to, const tensor_map &from, i32 j0
       copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, $(halves and "next" or "64") * x, j0 + 64 * w, at.hk, at.b, barrier_at(full));
 }
 
-//: await_other -- of a copy into the place of the other ring's tile of two steps before, until that has been read
-// Of a step dO is read for half as long as Q. Were each to come where its own was, Q would have half a step to come and dO one and a half, as one warpgroup
-// is half a step behind the other; so both have one
-__device__ __forceinline__ void await_other(i32 others_free, i32 n)
-{
-  if (n >= 2) {
-    const Q_place_of before(n - 2);
-    wait(others_free + before.slot, before.parity);
-  }
-}
-
 //: bring_Q -- the n-th tile of Q, and LSE and D of its rows, when their place is free; `number` counts the tiles of all heads
 __device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *LD_all, i32 n, const rows_at &at, i32 number$(steps_told and ", bool is_last" or "")$(ragged and ", i32 &tails" or ""))
 {
   const Q_place_of to(n);
-  $(exchanges and "await_other(dO_free, n)" or "wait(Q_free + to.slot, to.parity ^ 1)");
+  wait(Q_free + to.slot, to.parity ^ 1);
 % if ragged then
   if (thread_id() == 0) {
 $(steps_told and "    tell_step(n, at, number, is_last);\n" or "")    barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
@@ -147,7 +136,7 @@ $(steps_told and "    tell_step(n, at, number, is_last);\n" or "")    barrier_ex
 __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const rows_at &at$(ragged and ", i32 &tails" or ""))
 {
   const dO_place_of to(n);
-  $(exchanges and "await_other(Q_free, n)" or "wait(dO_free + to.slot, to.parity ^ 1)");
+  wait(dO_free + to.slot, to.parity ^ 1);
   $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or (shares and "copy_half" or "copy_tile") .. "<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
 }
 

@@ -1,7 +1,6 @@
 -- ws_grad.lua -- what the backward kernels for warpgroups have in common: where tiles lie, words, constants, the three launches
 -- and their work. Goes with ws_grad.cuh and ws_sums.cuh. `of` says what of this a kernel decides:
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
---   exchanges   whether Q and dO have four places together, Q each where the dO of two steps before was, and dO where Q was
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
 --   paired   whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh); shares: and copy Q and dO for each other
 --   sums     columns of dQ in its sums, where that is not d; partial: whether warpgroups make more; halves: whether each makes half, and
@@ -81,7 +80,7 @@ function ws.places(c, p, of)
   local at = { V = keys * own_groups(of) * (of.halves and 2 or ws.boxes(p.d)) * 8192 + (of.paired and 2 * 8192 or 0) }
   at.Q = at.V + keys * own_groups(of) * ws.boxes(p.dv) * 8192
   at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
-  at.dS = at.dO + (of.exchanges and 0 or of.dO * ws.boxes(p.dv) * 128 * c.Br)
+  at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
   at.bias = at.dS + of.dS * of.groups * 128 * c.Br
   at.P = at.bias + (of.biases and of.Q * bias.bytes(c.Br, 64 * of.groups) or 0)
   at.dQ = at.P + of.P
@@ -120,7 +119,7 @@ function ws.words(c, p, of, own)
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight",
     stays = of.stays or false, stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32",
-    exchanges = of.exchanges or false, paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release",
+    paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release",
     own_groups = of.paired and "1" or "consumers",
     partial = of.partial or false, halves = of.halves or false,
     K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
