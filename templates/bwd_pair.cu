@@ -21,9 +21,9 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     rounded<Br> $(W_and)P;
     i32 last_tile = 0;
     await_last();                                       // $(settles and "nobody has counted\n    settle_unseen(own, from);" or "dQ is 0")
-    wait(K_full, 0);
+    wait(K_full, $(round_parity));
     const K_rows K(K_of(0));
-    for (i32 n = 0; n < from.steps; n++) {
+    for (i32 n = $(first_step); n < $(behind_last); n++) {
       acc<Bc, Br> $(keeps_slope and "slopes, " or "")S;
       start_S(S, K, n, false);                          // S^T = K Q^T
       products_wait<0>();                               // S is there
@@ -32,7 +32,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
       lend_P(n, $(W));
       release_Q(n);
       await_full(dO_full, dO_place_of(n), false);
-      if (n > 0) {
+      if (n > $(first_step)) {
         acc<Bc, own.width> dQ;
         start_pair_dQ(dQ, own, n - 1);                  // dQ = dS K
         start_AB(dV, P, dO_of(n));                      // dV = dV + P^T dO
@@ -45,11 +45,10 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
       last_tile = of.number();
       of.go_on();
     }
-    last_quarter(own, from.steps - 1, last_tile);
-    named_sync(1, 256);                                 // both have read K and V
+    $(leave_V)last_quarter(own, $(last_step), last_tile);
+    $(leave_K)
   }
-  $(steps_parted and "if (has_all_sums<true>(a, ends, my, from, dV))\n    " or "")store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
-}
+$(store_at_end("dV", "V_of(0)", "1.f"))}
 
 __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dK_map$(take_ends))
@@ -61,10 +60,10 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     rounded<Br> P;                                      // then dS
     i32 last_tile = 0;
     await_last();$(settles and "\n    settle_unseen(own, from);" or "")
-    see_full(K_full, 0);
-    wait(V_full, 0);
+    see_full(K_full, $(round_parity));
+    wait(V_full, $(round_parity));
     const V_rows V(V_of(0));
-    for (i32 n = 0; n < from.steps; n++) {
+    for (i32 n = $(first_step); n < $(behind_last); n++) {
       acc<Bc, Br> dP;
       start_dP(dP, V, n, false);                        // dP^T = V dO^T
       see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);
@@ -76,7 +75,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
       P.round(dP);
       lay_dS(n, own_rank(), P);
       show_both(n);
-      if (n > 0) {
+      if (n > $(first_step)) {
         acc<Bc, own.width> dQ;
         start_pair_dQ(dQ, own, n - 1);                  // dQ = dS K
         start_AB(dK, P, Q_of(n));                       // dK = dK + dS^T Q
@@ -87,30 +86,31 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
       last_tile = of.number();
       of.go_on();
     }
-    last_quarter(own, from.steps - 1, last_tile);       // dK is there, too
-    named_sync(1, 256);                                 // both have read K and V
+    $(end_dK)
+    $(leave_K)
   }
-  $(steps_parted and "if (has_all_sums<false>(a, ends, my, from, dK))\n    " or "")store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
-}
+$(store_at_end("dK", "K_of(0)", "a.scale"))}
 
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(take_ends))
 {
+%  if not pairs_stay then
   key_task my = key_task_of(a, $(block));               // of both
   const row_steps from(a, my);$(steps_parted and " if (!has_part(my, from)) return;" or "")
   my.j0 += 64 * own_rank();
+%  end
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(ordered and " keep_turns(a, counts, my, from);" or "")
+    produce$(pairs_stay and "_pairs" or "")(a, LD_all, $(pairs_stay and "" or "my, from, ")Q_map, K_map, V_map, dO_map);$(ordered and " keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
     if (own_group() == 0)
-      make_dV(a, dQ_all, my, from, dV_map$(and_ends));
+      $(each_task)make_dV(a, dQ_all, $(own)my, $(own)from, dV_map$(and_ends));
     else
-      make_dK(a, dQ_all, my, from, dK_map$(and_ends));
+      $(each_task)make_dK(a, dQ_all, $(own)my, $(own)from, dK_map$(and_ends));
     end_stores();
   }
   meet_other();

@@ -69,6 +69,9 @@
 /* Of the second pair one block has no keys, and all the same makes its part of dQ. */
 #define COUPLE "bwd_pair:Br64-s2-o1-t2-Z1"
 #define SHARED "bwd_pair:Br64-s2-o1-t2-Z1-M1"
+/* One pair, which does two of three tiles of keys one after another, then the one in the middle. */
+#define STAYED "bwd_pair:Br64-s2-o2-t2-Z1-H2"
+#define THREE  "bwd-bf16-b1-h1-q100-k300-d192-causal all gpu=H200 sms=2"
 /* Three pairs, the first of which lays dQ down, the last rounds it; and tiles of rows that see no key. */
 #define SETTLED   "bwd_pair:Br64-s2-o1-t2-Z1-T2"
 #define PAIRED    "bwd-bf16-b1-h1-q200-k300-d192-causal all gpu=H200 sms=6"
@@ -77,9 +80,9 @@
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16},    {HELD, F16},      {COLUMNS, BF16},     {OWN, FEW},     {STAY, SHORT},
-                 {STAY, PAIR},   {STAY, LINED},    {STAY, WINDOW},      {SLICES, BF16}, {HALVES, WIDE},
-                 {COUPLE, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
+} schedules[] = {{ROWS, F16},    {HELD, F16},     {COLUMNS, BF16},  {OWN, FEW},          {STAY, SHORT},
+                 {STAY, PAIR},   {STAY, LINED},   {STAY, WINDOW},   {SLICES, BF16},      {HALVES, WIDE},
+                 {COUPLE, WIDE}, {STAYED, THREE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* Without an order. */
@@ -260,6 +263,11 @@ static const defect defects[] = {
     {COUPLE, "  copies_fence();\n  named_sync(2, 128);", "  copies_fence();", WIDE, EMU_RACE, PAIRS,
      "copy_there("},
     {COUPLE, "  named_sync(2, 128);\n}", "}", WIDE, EMU_RACE, PAIRS, "get16("},
+    /* of a pair that stays: which tiles it does */
+    {STAYED, "number % some * 2 + 1 == tiles", "false", THREE, WRONG, NULL, NULL},
+    {STAYED, "tiles - 1 - number % some", "number % some", THREE, WRONG, NULL, NULL},
+    {STAYED, "from.before + from.steps, from.round + 1", "from.before, from.round + 1", THREE, EMU_RACE, RING,
+     "copy_box("},
     /* of tiles that both copy: whose rows, to whom, when both have read */
     {SHARED, "row + first, head", "row, head", WIDE, WRONG, NULL, NULL},
     {SHARED, "barrier_at(full), 3);", "barrier_at(full), 1 << own_rank());", WIDE, EMU_DEADLOCK, RING,

@@ -89,13 +89,13 @@ __device__ __forceinline__ sequence of_keys(sequence at)
 % local with_Q, of_P = placed and "2 + bias_threads / 32" or "2", paired and "x < P_full ? 1 : 4" or "4 * consumers"
 % local of_tails = ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or ""
 % local of_turns = ordered and "x >= turn ? x < added ? 1 : " .. (paired and "4" or "4 * consumers") .. " : " or ""
-% local of_tasks = stays and "x >= told_full ? 1 : " or ""
+% local of_tasks = stays and "x >= told_full ? 1 : " or pairs_stay and "x == V_free ? 4 : " or ""
 % local of_others = of_tails .. of_turns .. of_tasks
 __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(with_Q) : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(of_P) : $(of_others)4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(with_Q) : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(of_P) : $(of_others)$(pairs_stay and "x == K_free ? 8 : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   $(paired and "meet_other" or "block_sync")();
@@ -140,11 +140,11 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
   $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or (shares and "copy_half" or "copy_tile") .. "<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
 }
 
-//: bring_queries -- one $(ragged and "warp" or "thread") copies $(stays and "" or "K, then ")Q with LSE and D, of each step
+//: bring_queries -- one $(ragged and "warp" or "thread") copies $(goes_on and "" or "K, then ")Q with LSE and D, of each step
 __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
-                                              const tensor_map &Q_map$(stays and (ragged and ", i32 &tails" or "") or ", const tensor_map &K_map"))
+                                              const tensor_map &Q_map$(goes_on and (ragged and ", i32 &tails" or "") or ", const tensor_map &K_map"))
 {
-% if not stays then
+% if not goes_on then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
     $(paired and "copy_pair_keys" or copy_keys)<$(copied_K)>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
 % end
@@ -181,11 +181,11 @@ __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, con
     bring_gradients(a, my, from, V_map, dO_map);
 $(placed and "  if (warp_of() > 1)\n    bring_all_biases(a, my, from, bias_map);\n" or "")}
 
-//: bring_gradients -- $(ragged and "another" or "one of another warp") copies $(stays and "dO" or "V, then dO")
-% local before, behind = stays and "" or "const tensor_map &V_map,\n" .. (" "):rep(48), stays and ragged and ", i32 &tails" or ""
+//: bring_gradients -- $(ragged and "another" or "one of another warp") copies $(goes_on and "dO" or "V, then dO")
+% local before, behind = goes_on and "" or "const tensor_map &V_map,\n" .. (" "):rep(48), stays and ragged and ", i32 &tails" or ""
 __device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, $(before)const tensor_map &dO_map$(behind))
 {
-% if not stays then
+% if not goes_on then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
     $(copy_keys)<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full$(and_tails));
 % end

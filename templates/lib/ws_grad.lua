@@ -12,6 +12,7 @@
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
 --            is all the order there is; last_first: where that begins with the last keys, as det does; first_come: or whichever comes first
 --            lays dQ down, and whichever comes last rounds it (ws_comers.cuh)
+--   pairs_stay   whether pairs stay for many tiles of keys, with one place for K and one for V, and one for dK on its way (ws_pairs_stay.cuh)
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   tells    whether who copies a tile of Q tells those that compute which it is: they need not count, nor ask for lengths
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: blocks that have a tile of keys together (ws_parts.lua)
@@ -26,11 +27,11 @@ function ws.boxes(d) return ceil_div(d, 64) end
 function ws.threads(of) return 128 * (1 + of.all) end
 -- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8.
 local moved = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
--- `all`: warpgroups that compute. Beside two of them warps that copy need more where they bring biases, too (`biases`), or stay (`stays`) and follow
+-- `all`: warpgroups that compute. Beside two of them warps that copy need more where they bring biases or tasks, too (`more`), or stay (`stays`) and follow
 -- lists or lengths of batches: with 24 they spilled 648 bytes in ragged batches of d 64, with 40 still 160.
-function ws.registers_of(all, biases, stays, p)
+function ws.registers_of(all, more, stays, p)
   if stays and (p.ragged or ws.listed(p)) then return 56, 224 end
-  return table.unpack(biases and { 40, 232 } or moved[all])
+  return table.unpack(more and { 40, 232 } or moved[all])
 end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
@@ -60,7 +61,7 @@ local function turns(p, of) return order.waits(p, of) and 4 * sharers(of) or 0 e
 -- And of tiles in which a batch ends: of each warp that copies.
 local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
 -- And of blocks that stay: of each place of K and V that it is free, and told; and where tiles are drawn that one is wanted.
-local function stay_signals(of) return of.stays and (order.draws(of) and 5 or 4) or 0 end
+local function stay_signals(of) return of.stays and (order.draws(of) and 5 or 4) or of.pairs_stay and 2 or 0 end
 
 -- Whether of rows that see a tile of keys all is said that their steps ask: of ragged batches, whose lengths lie in device memory.
 local function rows_told(p, of) return of.stays and simt.is_in_line(p) and not (p.scored or p.has.drop) or false end
@@ -84,7 +85,8 @@ function ws.places(c, p, of)
   at.bias = at.dS + of.dS * of.groups * 128 * c.Br
   at.P = at.bias + (of.biases and of.Q * bias.bytes(c.Br, 64 * of.groups) or 0)
   at.dQ = at.P + of.P
-  at.lots = at.dQ + of.dQ
+  at.dK = at.dQ + of.dQ
+  at.lots = at.dK + (of.pairs_stay and ws.boxes(p.d) * 8192 or 0)
   at.LD = at.lots + (of.lots and 2 * 2 * of.groups * ceil_div(c.Br, 64) * 2048 or 0)
   at.steps = at.LD + of.Q * 8 * c.Br
   at.comers = at.steps + (of.tells and of.Q * step_bytes or 0)
@@ -109,16 +111,16 @@ end
 -- Files whose functions these kernels may need.
 ws.libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh", "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh",
   "lib/ws_grad_rows.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_settle.cuh", "lib/ws_turns.cuh", "lib/ws_comers.cuh",
-  "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh",
+  "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_pairs_stay.cuh",
   "lib/ws_parts.cuh", "lib/launches.cuh")
 
 function ws.words(c, p, of, own)
-  local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
+  local copier, computer = ws.registers_of(of.all, of.biases or of.pairs_stay, of.stays, p)
   local words = {
     libs = ws.libs, dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight",
-    stays = of.stays or false, stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32",
+    stays = of.stays or false, pairs_stay = of.pairs_stay or false, goes_on = of.stays or of.pairs_stay or false, stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32",
     paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release",
     own_groups = of.paired and "1" or "consumers",
     partial = of.partial or false, halves = of.halves or false,
@@ -201,6 +203,12 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "at_steps", at.steps, "where it is said what the tiles of Q of the ring are, in shared memory, bytes" }
     all[#all + 1] = { "step_bytes", step_bytes, "bytes of what is said of one" }
   end
+  if of.pairs_stay then
+    local first = free + of.Q + of.dO + 2 * of.dS + P_signals(of)
+    all[#all + 1] = { "V_free", first, "barrier of V's place" }
+    all[#all + 1] = { "K_free", first + 1, "barrier of K's place" }
+    all[#all + 1] = { "at_dK", at.dK, "where dK lies in shared memory, bytes" }
+  end
   if of.lots then all[#all + 1] = { "at_lots", at.lots, "where lots that warps draw for each other lie, bytes" } end
   for _, name in ipairs { "K_held", "V_held" } do
     if (of[name] or 0) > 0 then all[#all + 1] = { name, of[name], "slices of 16 columns of " .. name:sub(1, 1) .. " in registers" } end
@@ -243,6 +251,7 @@ end
 
 -- Blocks that make products: of tiles that are drawn as many as there are SMs for them.
 local function grid(of, blocks)
+  if of.pairs_stay then return string.format("2*min(max(1,ceildiv(SMs-1,2)),%s)", blocks) end
   if not order.draws(of) then return (of.paired and "2*" or "") .. blocks end
   return string.format("min(SMs,%s)", blocks)
 end

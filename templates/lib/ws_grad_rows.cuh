@@ -8,7 +8,7 @@ __device__ __forceinline__ i32 opening_of(const spans &visit, i32 j0)
 }
 
 //: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
-% local all_tiles, of_stays = in_line and "row_line(a).all" or "ceil_div(a.q, Br)", stays and ", i32 before_, i32 round_" or ""
+% local all_tiles, of_stays = in_line and "row_line(a).all" or "ceil_div(a.q, Br)", goes_on and ", i32 before_, i32 round_" or ""
 struct row_steps {
   spans visit; // of a head
   i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
@@ -24,7 +24,7 @@ struct row_steps {
 % if batch_kept then
   i32 batch; // theirs, which is not divided for again in each step
 % end
-% if stays then
+% if goes_on then
   i32 before, round; // steps, and tiles of keys, that the block has done before
 % else
   static constexpr i32 before = 0, round = 0;
@@ -49,7 +49,7 @@ struct row_steps {
 % end
 % local numbered = in_line and not steps_parted and ", number(first_number(a, my.head))" or ""
 % local opened, batched = begins_apart and ", opening(opening_of(visit, my.j0))" or "", batch_kept and ", batch(i32(anew(my.head / a.h)))" or ""
-% local rest = numbered .. opened .. batched .. (stays and ", before(before_), round(round_)" or "")
+% local rest = numbered .. opened .. batched .. (goes_on and ", before(before_), round(round_)" or "")
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(of_stays))
       : visit($(seen)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
         tiles($(all_tiles))$(rest)
@@ -62,7 +62,7 @@ struct row_steps {
 % end
   }
 % end
-% if stays then
+% if goes_on then
   // None, before the first; those that another has made.
 % local none = (in_line and ", number(0)" or "") .. (begins_apart and ", opening(0)" or "")
   __device__ __forceinline__ explicit row_steps(const call &a) : visit{}, head(0), steps(0), tiles(0)$(none), before(0), round(-1) {}
