@@ -62,11 +62,18 @@ static double least(double a, double b)
   return a < b ? a : b;
 }
 
-/* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. Sizes that no GPU holds may come
- * to more than the type does. */
+/* The whole number below x, for those that a double tells apart: 2^52 + 2^51 leaves no room for a fraction.
+ * By way of an integer it takes twice as long. */
+static double whole_below(double x)
+{
+  static const double no_fraction = 6755399441055744.;
+  return x - 0.5 + no_fraction - no_fraction;
+}
+
+/* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
 {
-  return (double)(int64_t)least(x * per + (1 - 1e-6), 9e18);
+  return whole_below(x * per + (1 - 1e-6));
 }
 
 static double value_of(const fat_config *config, const char *name, int32_t other)
@@ -154,11 +161,16 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
     Bc = Br;
     Br = rows;
   }
+  const double piece = wgmma ? 64 : Br, pieces = piece < pair * Br ? pair * Br / piece : 0,
+               beside = pair * beside_groups;
   return (fat_waves){
       .Br = Br,
       .Bc = Bc,
       .per_Bc = 1 / Bc,
-      .piece = wgmma ? 64 : Br,
+      .piece = piece,
+      .pieces = pieces,
+      .beside_pieces = beside,
+      .per_pieces = 1 / (beside + pieces),
       .edge = (Bc - (double)divisor((int64_t)Br, (int64_t)Bc) - 1) / 2,
       .blocks = blocks_per_sm > 1 ? blocks_per_sm : 1,
       .per_block = blocks_per_sm > 1 ? 1.0 / blocks_per_sm : 1,
@@ -240,11 +252,7 @@ static double all_keys(const fat_waves *w, const fat_reach *r)
 static double filled(const fat_waves *w, double rows)
 {
   const double part = least(rows * w->per_pair, 1), fill = 1 - rows_part + rows_part * part;
-  if (!(w->piece > 0 && w->piece < w->pair * w->Br))
-    return fill;
-  const double all = w->pair * w->Br / w->piece, work = steps(part * all, 1);
-  const double other = w->pair * beside_groups;
-  return fill * (other + work) / (other + all);
+  return w->pieces > 0 ? fill * (w->beside_pieces + steps(part * w->pieces, 1)) * w->per_pieces : fill;
 }
 
 /* The work that tiles are, whose keys are shared by so many blocks: rounds of what a tile takes. */
@@ -259,7 +267,7 @@ static double work_of(const fat_waves *w, const fat_reach *r, double Tr, double 
     const double each = least(full, r->mean + r->ends * (w->Br / 2 + w->edge)) + overhead;
     return fill * Tr * each * steps(r->heads, r->per_sm);
   }
-  const double rounds = tiles * r->per_sm * w->per_block, whole = (double)(int64_t)(rounds + 1e-6);
+  const double rounds = tiles * r->per_sm * w->per_block, whole = whole_below(rounds + 1e-6);
   const double left = (rounds - whole) * r->sms * w->blocks;
   const double sum = whole + (left > 0.5 ? part(w, r, left) : 0);
   if (r->ends == 0 && r->per_block_keys == 0)

@@ -30,7 +30,10 @@
 typedef struct fat_waves {
   double Br, Bc, per_Bc;
   double piece; /* rows of a tile that skip keys which none of them sees, independently of its other rows */
-  double edge;  /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
+  /* Such pieces of a tile, of both of a pair, 0 where it is one; what a tile takes beside them, in pieces; 1
+   * / all. */
+  double pieces, beside_pieces, per_pieces;
+  double edge; /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
   double blocks, per_block; /* of an SM, 1 / blocks */
   double alone, another;    /* of a round: what a block alone on its SM takes, what each further one adds */
   double together;          /* heads whose tiles start together, the longest first */
