@@ -24,7 +24,7 @@ local function stays_well(p, g)
   return not (p.uneven or p.scored or p.has.dbias or p.has.det) and p.k <= 1024 and 2 * p.b * p.hk * ceil_div(p.k, 128) >= 8 * g.sms
 end
 -- What pairs that stay do for each tile of keys, whose steps are counted on from those of the tile before (lib/ws_pairs_stay.cuh).
-local function words_of_stay(words, stays, p)
+local function words_of_stay(words, stays)
   words.first_step, words.last_step, words.behind_last = "0", "from.steps - 1", "from.steps"
   words.round_parity, words.each_task, words.own, words.leave_V = "0", "", "", ""
   words.leave_K = "named_sync(1, 256);                                 // both have read K and V"
@@ -35,8 +35,7 @@ local function words_of_stay(words, stays, p)
   end
   if not stays then return end
   words.first_step, words.last_step, words.behind_last = "from.before", "from.before + from.steps - 1", "from.before + from.steps"
-  words.round_parity, words.own, words.pair_tasks = "from.round % 2", "own.", p.uneven and "even_tasks" or "pair_tasks"
-  words.each_task = string.format("for (%s own(a); own.is_one(); own.go_on())\n        ", words.pair_tasks)
+  words.round_parity, words.own, words.each_task = "from.round % 2", "own.", "for (pair_tasks own(a); own.is_one(); own.go_on())\n        "
   words.leave_V = string.format("leave_V(dV, a, my, %s, dV_map);\n    ", words.last_step)
   words.leave_K = "release(K_free);"
   words.end_dK = string.format("last_beside(own, dK, a, my, %s, last_tile, dK_map);", words.last_step)
@@ -102,7 +101,7 @@ return {
     local all = ws.words(c, p, of(c), { slopes = slopes_from(p, true), dQ_share = "quarters", reduces = "red", one_address = true,
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { 64, false }, { p.d == 256 and 64 or 32, false } } })
     all.scale_of_my = "my.a.scale"
-    words_of_stay(all, c.H == 2, p)
+    words_of_stay(all, c.H == 2)
     return all
   end,
   constants = function(c, p) return ws.constants(c, p, of(c)) end,

@@ -266,8 +266,7 @@ static const defect defects[] = {
     /* of a pair that stays: which tiles it does */
     {STAYED, "number % some * 2 + 1 == tiles", "false", THREE, WRONG, NULL, NULL},
     {STAYED, "tiles - 1 - number % some", "number % some", THREE, WRONG, NULL, NULL},
-    {STAYED, "from.before + from.steps, from.round + 1", "from.before, from.round + 1", THREE, EMU_RACE, RING,
-     "copy_box("},
+    {STAYED, "from.before + from.steps, round", "from.before, round", THREE, EMU_RACE, RING, "copy_box("},
     /* of tiles that both copy: whose rows, to whom, when both have read */
     {SHARED, "row + first, head", "row, head", WIDE, WRONG, NULL, NULL},
     {SHARED, "barrier_at(full), 3);", "barrier_at(full), 1 << own_rank());", WIDE, EMU_DEADLOCK, RING,

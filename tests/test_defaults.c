@@ -42,13 +42,22 @@ static void few_tiles_have_a_default_of_their_own(void **state)
   }
 }
 
+typedef struct expected {
+  const char *problem, *config;
+} expected;
+static void expect_defaults(const char *kernel, const expected *wanted, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    char text[FAT_CONFIG_TEXT];
+    assert_string_equal(default_of(kernel, wanted[i].problem, text), wanted[i].config);
+  }
+}
+
 /* Few rows on many keys: heads share tiles where that makes fewer, keys are split where SMs are idle. */
 static void few_rows_have_a_default_of_their_own(void **state)
 {
   (void)state;
-  static const struct {
-    const char *problem, *config;
-  } wanted[] = {
+  static const expected wanted[] = {
       {"fwd-bf16-b1-h32k8-q64-k16384-d128-causal", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8-N1-G1"},
       {"fwd-bf16-b1-h32k8-q16-k16384-d128-causal", "fwd_ws:Br64-Bc128-s2-q2-Q0-I2-P0-L2-Z8-N1-G1"},
       {"fwd-bf16-b8-h32k8-q32-k8192-d128-causal", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8-N1-G1"},
@@ -60,31 +69,24 @@ static void few_rows_have_a_default_of_their_own(void **state)
       {"fwd-bf16-b1-h32k8-q64-k16384-d128-w4096.0", "fwd_ws:Br64-Bc128-s2-q2-Q0-I2-P0-L2-Z8"},
       {"fwd-bf16-b6-h6k1-q5200-k5200-d64", "fwd_ws:Br192-Bc128-s2-q2-Q0-I1-P1-L2-Z1"},
   };
-  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    char text[FAT_CONFIG_TEXT];
-    assert_string_equal(default_of("fwd_ws", wanted[i].problem, text), wanted[i].config);
-  }
+  expect_defaults("fwd_ws", wanted, sizeof wanted / sizeof *wanted);
 }
 
 /* Short heads have tiles of 32 rows, of 64 keys where heads are few; narrow ones and scored ones of 64. */
 static void short_heads_have_a_default_of_their_own(void **state)
 {
   (void)state;
-  static const struct {
-    const char *problem, *config;
-  } wanted[] = {{"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b2-h12-q256-k256-d64", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z8-W16"},
-                {"fwd-bf16-b64-h12-q64-k128-d64-alibi", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q50-k50-d128", "fwd:Br64-Bc32-w4-s2-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q50-k50-d256", "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q96-k128-d64", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q97-k128-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q65-k257-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"}};
-  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    char text[FAT_CONFIG_TEXT];
-    assert_string_equal(default_of("fwd", wanted[i].problem, text), wanted[i].config);
-  }
+  static const expected wanted[] = {
+      {"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
+      {"fwd-bf16-b2-h12-q256-k256-d64", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z1-W16"},
+      {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z8-W16"},
+      {"fwd-bf16-b64-h12-q64-k128-d64-alibi", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
+      {"fwd-bf16-b64-h12-q50-k50-d128", "fwd:Br64-Bc32-w4-s2-Q0-b1-Z1-W16"},
+      {"fwd-bf16-b64-h12-q50-k50-d256", "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16"},
+      {"fwd-bf16-b64-h12-q96-k128-d64", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z1-W16"},
+      {"fwd-bf16-b64-h12-q97-k128-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"},
+      {"fwd-bf16-b64-h12-q65-k257-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"}};
+  expect_defaults("fwd", wanted, sizeof wanted / sizeof *wanted);
 }
 
 /* Few rows on few keys have small tiles; up to 16 rows on 80 keys and more parts of these. */
@@ -236,17 +238,22 @@ static void queries_are_sent_for_early_by_default(void **state)
 static void heads_begin_together_as_blocks_would_wait(void **state)
 {
   (void)state;
-  static const struct {
-    const char *problem, *wanted;
-  } cases[] = {{"bwd-bf16-b16-h16-q1024-k1024-d128", "-Z1-O1-E2-H2-T4"},
-               {"bwd-bf16-b16-h16-q1024-k1024-d128-causal", "-Z32-O1-E2-H2-T4"},
-               {"bwd-bf16-b32-h32k8-q1024-k1024-d128-causal", "-Z8-O1-E2-H2-T4"},
-               {"bwd-bf16-b8-h16-q2048-k2048-d128-causal-w255.0", "-Z32-O1-E2-H2-T4"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char text[FAT_CONFIG_TEXT];
-    if (!strstr(default_of("bwd_ws", cases[i].problem, text), cases[i].wanted))
-      fail_msg("%s: %s", cases[i].problem, text);
-  }
+  static const expected wanted[] = {
+      {"bwd-bf16-b16-h16-q1024-k1024-d128", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E2-H2-T4"},
+      {"bwd-bf16-b16-h16-q1024-k1024-d128-causal", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z32-O1-E2-H2-T4"},
+      {"bwd-bf16-b32-h32k8-q1024-k1024-d128-causal", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z8-O1-E2-H2-T4"},
+      {"bwd-bf16-b8-h16-q2048-k2048-d128-causal-w255.0", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z32-O1-E2-H2-T4"}};
+  expect_defaults("bwd_ws", wanted, sizeof wanted / sizeof *wanted);
+}
+
+/* Pairs stay for many short heads of d 192 without a mask, where dQ is added in any order. */
+static void pairs_stay_for_short_heads(void **state)
+{
+  (void)state;
+  static const expected wanted[] = {{"bwd-bf16-b32-h10-q512-k512-d192", "bwd_pair:Br64-s2-o2-t2-Z1-H2"},
+                                    {"bwd-bf16-b8-h10-q2048-k2048-d192", "bwd_pair:Br64-s2-o2-t2-Z1"},
+                                    {"bwd-bf16-b4-h10-q512-k512-d192-alibi", "bwd_pair:Br64-s2-o2-t2-Z1"}};
+  expect_defaults("bwd_pair", wanted, sizeof wanted / sizeof *wanted);
 }
 
 /* How sums of dQ are made hangs on how many tiles of keys there are: with the longest tiles last (T = 3) of
@@ -301,6 +308,7 @@ int main(void)
       cmocka_unit_test(short_rows_are_told_of_and_share_an_sm),
       cmocka_unit_test(sums_are_made_as_tiles_are_many),
       cmocka_unit_test(heads_begin_together_as_blocks_would_wait),
+      cmocka_unit_test(pairs_stay_for_short_heads),
   };
   return cmocka_run_group_tests(tests, open_script, close_script);
 }
